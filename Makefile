@@ -1,0 +1,53 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench bench-engine chaos clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with every extra and inturn itself, editable
+
+demo: $(STAMP) ## Show what inturn does, in a minute
+	@$(BIN)/inturn demo
+
+test: $(STAMP) ## Run the tests, with a real PostgreSQL (ARGS="-k lanes" to choose)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: $(STAMP) ## Check format, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(wildcard src tests bench)
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Put the source in its format, and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: bench-engine ## Run every benchmark
+
+bench-engine: $(STAMP) ## Measure the engine alone, on both stores
+	$(BIN)/python -m bench.engine
+
+chaos: $(STAMP) ## Run the long simulation (SEEDS=2000)
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
+
+clean: ## Remove .venv and everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so that an install that broke off is done again.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "inturn needs Python 3.11 or later; choose one with: make setup PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments: it lacks ensurepip." >&2; \
+	    echo "On Debian and Ubuntu: apt install python3-venv. Or choose another: make setup PYTHON=…" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks: inturn beside plain references and peers, as ratios of one run."""

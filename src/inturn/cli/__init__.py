@@ -1,0 +1,1 @@
+"""The ``inturn`` command."""

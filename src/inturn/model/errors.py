@@ -1,0 +1,198 @@
+"""Every error that inturn raises. Each says what happened, to which thing, and what to do.
+
+InturnError
+├── BadInput (a ValueError: nothing was stored)
+│   ├── InvalidPayload        not JSON, NaN, a lone surrogate, NUL
+│   ├── PayloadTooLarge
+│   ├── InvalidName           of a queue, key, kind, dedupe key or worker
+│   ├── OutOfBounds           a number outside its range
+│   ├── UnknownDependency     ``after`` names a job that is not there
+│   ├── DependencyCycle
+│   └── InvalidStoreURL
+├── DedupeConflict            same dedupe key, other payload
+├── QueueFull                 a bound on depth was reached; says when to come back
+├── LeaseLost                 the lease is gone and the jobs are someone else's
+├── OutOfOrder                a keyed lane's jobs must be settled in their order
+├── NotFound
+│   ├── UnknownJob
+│   ├── UnknownLane
+│   └── UnknownQueue
+├── NotHalted                 a verb for halted lanes on a lane that is not
+└── StoreError
+    ├── StoreUnavailable      cannot be reached, or went away
+    ├── StoreBusy             locked by someone else for too long
+    ├── StoreFull             the disk is full
+    ├── SchemaMissing         no tables yet
+    ├── SchemaTooNew          made by a newer inturn
+    └── NoRights              the user may not do this in the database
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+
+class InturnError(Exception):
+    """The root of every error that inturn raises."""
+
+
+class BadInput(InturnError, ValueError):
+    """What was asked for cannot be; nothing was stored."""
+
+
+class InvalidPayload(BadInput):
+    """The payload is not JSON that both stores can keep."""
+
+
+class PayloadTooLarge(BadInput):
+    """The payload has more bytes than its bound."""
+
+
+class InvalidName(BadInput):
+    """A name is empty, too long, or has a character no store can keep."""
+
+
+class OutOfBounds(BadInput):
+    """A number lies outside its range."""
+
+
+class UnknownDependency(BadInput):
+    """A job is to wait for a job that is not there, so it would wait for ever."""
+
+    def __init__(self, missing: Iterable[UUID]) -> None:
+        self.missing = tuple(sorted(missing))
+        names = ", ".join(str(one) for one in self.missing)
+        super().__init__(
+            f"after names {names}, which is not in this store: it was never accepted, or it is "
+            f"finished and its history was pruned. Submit it first, or leave it out of after."
+        )
+
+
+class DependencyCycle(BadInput):
+    """Jobs wait for one another in a circle."""
+
+    def __init__(self, cycle: Iterable[UUID]) -> None:
+        self.cycle = tuple(cycle)
+        path = " → ".join(str(one) for one in self.cycle)
+        super().__init__(f"these jobs wait for one another in a circle: {path}. Break it.")
+
+
+class InvalidStoreURL(BadInput):
+    """The store's address cannot be read."""
+
+
+class DedupeConflict(InturnError):
+    """The dedupe key was used for another job within its window."""
+
+    def __init__(self, queue: str, dedupe: str, job: UUID) -> None:
+        self.queue, self.dedupe, self.job = queue, dedupe, job
+        super().__init__(
+            f"dedupe key {dedupe!r} of queue {queue!r} already stands for job {job}, which has "
+            f"another kind, key or payload. Use another dedupe key for other work."
+        )
+
+
+class QueueFull(InturnError):
+    """A bound on depth was reached; nothing was stored."""
+
+    def __init__(self, queue: str, key: str | None, depth: int, depth_max: int) -> None:
+        self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
+        where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
+        super().__init__(
+            f"{where} holds {depth} jobs and may hold {depth_max}. Come back when it has "
+            f"drained, add workers, or raise its bound."
+        )
+
+
+class LeaseLost(InturnError):
+    """The lease is gone: it ran out and its jobs were given on. Nothing was written."""
+
+    def __init__(self, tokens: Iterable[int]) -> None:
+        self.tokens = tuple(sorted(set(tokens)))
+        super().__init__(
+            f"lease {', '.join(str(token) for token in self.tokens)} is gone or no longer holds "
+            f"these positions: it ran out and its jobs are run by someone else, or they were "
+            f"settled before. Nothing was written; drop the result."
+        )
+
+
+class OutOfOrder(InturnError):
+    """Jobs of a keyed lane were settled out of their order. Nothing was written."""
+
+
+class NotFound(InturnError, LookupError):
+    """There is no such thing in this store."""
+
+
+class UnknownJob(NotFound):
+    """There is no job with this id."""
+
+    def __init__(self, job: UUID) -> None:
+        self.job = job
+        super().__init__(
+            f"there is no job {job} here: it was never accepted, or it is finished and its "
+            f"history was pruned."
+        )
+
+
+class UnknownLane(NotFound):
+    """There is no such lane."""
+
+    def __init__(self, queue: str, key: str) -> None:
+        self.queue, self.key = queue, key
+        super().__init__(f"queue {queue!r} has no lane {key!r}.")
+
+
+class UnknownQueue(NotFound):
+    """There is no such queue."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(f"there is no queue {queue!r}: nothing was ever submitted to it.")
+
+
+class NotHalted(InturnError):
+    """The lane is not halted, so there is nothing to decide."""
+
+    def __init__(self, queue: str, key: str) -> None:
+        self.queue, self.key = queue, key
+        super().__init__(
+            f"lane {key!r} of queue {queue!r} is not halted: there is no job to retry, skip or "
+            f"drop. Look with `inturn lanes explain`."
+        )
+
+
+class StoreError(InturnError):
+    """The store could not do its work."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, or went away in the middle."""
+
+
+class StoreBusy(StoreError):
+    """Someone else held a lock on the store for too long."""
+
+
+class StoreFull(StoreError):
+    """There is no room left where the store keeps its data. Nothing was stored."""
+
+
+class SchemaMissing(StoreError):
+    """The store has no tables yet."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was made by a newer inturn."""
+
+    def __init__(self, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"this store has schema version {found}; this inturn knows up to {known}. "
+            f"Upgrade inturn here, or point it at another store. Nothing was changed."
+        )
+
+
+class NoRights(StoreError):
+    """The database user may not do this."""

@@ -1,0 +1,85 @@
+"""Lanes and queues as a person sees them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+from inturn.model import bounds
+
+
+class OnDead(StrEnum):
+    """What a keyed lane does when its head is buried: go on, or halt until a person decides."""
+
+    SKIP = "skip"
+    HALT = "halt"
+
+
+class LaneState(StrEnum):
+    """What a lane is doing."""
+
+    IDLE = "idle"  # nothing to do
+    READY = "ready"  # may be claimed
+    GATED = "gated"  # its head's round is not open yet
+    LEASED = "leased"  # keyed: a worker has its head
+    SLEEPING = "sleeping"  # its head waits to retry
+    HALTED = "halted"  # its head is dead and a person must decide
+    PAUSED = "paused"
+
+
+class LaneView(msgspec.Struct, frozen=True, kw_only=True):
+    """One lane: how long its line is and what it waits for. ``key`` is None for open lanes."""
+
+    id: int
+    queue: str
+    key: str | None
+    kind: str
+    priority: int
+    round: int
+    state: LaneState
+    cursor: int
+    last: int
+    depth: int  # positions not claimed yet
+    ready_at: datetime | None = None
+    halted_job: UUID | None = None
+    paused_by: str | None = None
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a queue behaves."""
+
+    on_dead: OnDead = OnDead.SKIP
+    depth_max: int | None = None
+    lane_depth_max: int | None = None
+    keep_done_seconds: float = bounds.KEEP_DONE_SECONDS_DEFAULT
+    aging_seconds: float = bounds.AGING_SECONDS_DEFAULT  # waiting that outweighs one priority
+
+
+class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's depth and age, read from its lanes and never by counting jobs."""
+
+    name: str
+    settings: QueueSettings
+    gate: int
+    paused_by: str | None
+    waiting: int  # positions not claimed yet, gated ones among them
+    running: int
+    scheduled: int
+    retrying: int
+    blocked: int
+    dead: int
+    lanes: int  # lanes with something to do
+    halted: int
+    oldest_at: datetime | None  # when the oldest waiting job was accepted
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's gate after it was asked to advance."""
+
+    round: int  # the highest open round
+    advanced: bool
+    unfinished: int  # jobs of open rounds that keep it where it is
+    exhausted: bool  # nothing unfinished, and no later round waits

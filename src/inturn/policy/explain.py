@@ -1,0 +1,202 @@
+"""Why a job is where it is, in one honest sentence, from plain facts that each store gathers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.job import JobState, JobView
+from inturn.model.lane import LaneView
+
+WORKER_SEEN_SECONDS = 60.0
+"""A worker that was not heard of for so long is not counted on."""
+
+
+class Awaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a blocked one waits for, and where that one is."""
+
+    job: UUID
+    state: JobState
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to know about a job's place.
+
+    - ``view``: the job as ``Store.job`` returns it;
+    - ``now``: the store's time;
+    - ``gate`` and ``queue_paused_by``: of the job's queue;
+    - ``lane``: the lane it stands in, or None (blocked, parked, set aside);
+    - ``head``, ``head_worker``: of a keyed lane, its first unsettled job (the job itself, if it is
+      the head), and the worker that holds the lane's lease;
+    - ``awaited``: what a blocked job waits for, in order, perhaps only the first few;
+    - ``taken``: whether a worker seen within ``WORKER_SEEN_SECONDS`` takes the queue and the kind
+      (of the head, for a job in a keyed lane: it decides who claims the lane).
+    """
+
+    view: JobView
+    now: datetime
+    gate: int = 0
+    queue_paused_by: str | None = None
+    lane: LaneView | None = None
+    head: UUID | None = None
+    head_worker: str | None = None
+    awaited: tuple[Awaited, ...] = ()
+    taken: bool = True
+
+
+def explain(facts: Facts) -> str:
+    """Say in one sentence why a job is where it is, and what it waits for."""
+    match facts.view.state:
+        case JobState.DONE:
+            return "It is done."
+        case JobState.RUNNING:
+            return _running(facts)
+        case JobState.DEAD:
+            return _dead(facts)
+        case JobState.CANCELLED:
+            return _cancelled(facts)
+        case JobState.BLOCKED:
+            return _blocked(facts)
+        case JobState.SCHEDULED:
+            return _scheduled(facts)
+        case JobState.RETRYING:
+            return _retrying(facts)
+        case JobState.WAITING:
+            return _waiting(facts)
+
+
+def _running(facts: Facts) -> str:
+    view = facts.view
+    said = f"It is running on worker {view.worker}, attempt {view.attempt}"
+    if view.leased_until is None:
+        return f"{said}."
+    if view.leased_until <= facts.now:
+        return (
+            f"{said}, whose lease ran out at {_time(view.leased_until)}: the next sweep gives it "
+            f"to another worker."
+        )
+    return f"{said}, under a lease until {_time(view.leased_until)}."
+
+
+def _dead(facts: Facts) -> str:
+    view = facts.view
+    halted = facts.lane is not None and facts.lane.halted_job == view.job.id
+    what = (
+        f"its lane {view.job.key!r} is halted on it: `inturn lanes retry|skip|drop`"
+        if halted
+        else f"`inturn dead retry {view.job.id}` runs it again"
+    )
+    return f"It is dead since {_time(view.died_at)}: {_clause(view.reason)}; {what}."
+
+
+def _cancelled(facts: Facts) -> str:
+    return f"It was {_clause(facts.view.reason)}."
+
+
+def _blocked(facts: Facts) -> str:
+    said = [_awaited(one) for one in facts.awaited]
+    count = max(len(facts.view.waits_for), len(said))
+    if count > len(said):
+        said.append(f"{count - len(said)} more")
+    jobs = "job" if count == 1 else f"{count} jobs:"
+    return f"It is blocked: it waits for {jobs} {', '.join(said)}."
+
+
+def _awaited(one: Awaited) -> str:
+    if one.state is JobState.DEAD:
+        return f"{one.job} (a dead letter, which can be retried)"
+    return f"{one.job} ({one.state})"
+
+
+def _scheduled(facts: Facts) -> str:
+    when = _time(facts.view.run_at)
+    return f"It is scheduled for {when}{_unless_held(facts)}."
+
+
+def _retrying(facts: Facts) -> str:
+    view = facts.view
+    failed = f"attempt {view.attempt} of {view.job.attempts_max} failed"
+    if view.errors:
+        failed += f" ({_clause(view.errors[-1].error)})"
+    if view.run_at is not None and view.run_at > facts.now:
+        return f"It waits to retry at {_time(view.run_at)}: {failed}{_unless_held(facts)}."
+    return f"It is due to retry: {failed}; {_next(facts)}{_alone(facts)}."
+
+
+def _waiting(facts: Facts) -> str:
+    view, lane = facts.view, facts.lane
+    if view.ahead and lane is not None and lane.key is not None:
+        jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
+        return f"It waits in lane {lane.key!r} behind {jobs}, the first of them {_head(facts)}."
+    if view.run_at is not None and view.run_at > facts.now:
+        return f"It waits until {_time(view.run_at)}{_unless_held(facts)}."
+    if view.ahead and _held(facts) is None and facts.taken:
+        jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
+        return f"It is ready, behind {jobs} of its kind."
+    return f"It is {_next(facts)}{_alone(facts)}."
+
+
+def _head(facts: Facts) -> str:
+    """Say what the head of a keyed lane does, which everything behind it waits for."""
+    lane = facts.lane
+    assert lane is not None
+    if lane.halted_job is not None:
+        return (
+            f"{lane.halted_job}, which is dead: the lane is halted on it until "
+            f"`inturn lanes retry|skip|drop`"
+        )
+    if facts.head_worker is not None:
+        return f"{facts.head}, which is running on worker {facts.head_worker}"
+    if lane.ready_at is not None and lane.ready_at > facts.now:
+        return f"{facts.head}, which waits to retry until {_time(lane.ready_at)}"
+    return f"{facts.head}, which is {_next(facts)}"
+
+
+def _next(facts: Facts) -> str:
+    """Say what keeps a job that is first in its line from being claimed, or that nothing does."""
+    held = _held(facts)
+    if held is not None:
+        return f"held: {held}"
+    if not facts.taken:
+        view, lane = facts.view, facts.lane
+        kind = lane.kind if lane is not None and lane.key is not None else view.job.kind
+        return (
+            f"ready, but no live worker takes kind {kind!r} of queue {view.job.queue!r}: start one"
+        )
+    return "ready: it will be claimed next"
+
+
+def _held(facts: Facts) -> str | None:
+    """Say which person or gate holds a job back, or nothing."""
+    lane, job = facts.lane, facts.view.job
+    if facts.queue_paused_by is not None:
+        return f"queue {job.queue!r} was paused by {facts.queue_paused_by}"
+    if lane is not None and lane.paused_by is not None:
+        return f"lane {lane.key!r} was paused by {lane.paused_by}"
+    round = lane.round if lane is not None and lane.key is not None else job.round
+    if round > facts.gate:
+        return f"it is of round {round}, and the gate is open as far as round {facts.gate}"
+    return None
+
+
+def _alone(facts: Facts) -> str:
+    """Say that a suspect runs by itself."""
+    if not facts.view.suspect:
+        return ""
+    return "; it will run alone, because its worker was lost while running it with others"
+
+
+def _unless_held(facts: Facts) -> str:
+    held = _held(facts)
+    return "" if held is None else f"; besides, {held}"
+
+
+def _clause(reason: str | None) -> str:
+    """Return a reason as part of a sentence: one line, no full stop."""
+    return " ".join((reason or "no reason was given").split()).rstrip(".")
+
+
+def _time(time: datetime | None) -> str:
+    return "an unknown time" if time is None else time.isoformat(timespec="milliseconds")

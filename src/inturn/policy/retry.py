@@ -1,0 +1,71 @@
+"""When a failed job runs again: exponential backoff with full jitter and a cap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from inturn.policy.verdict import Bury, Retry, Verdict
+
+
+class Reject(Exception):
+    """Raised by a handler: this job can never succeed, do not run it again."""
+
+
+class RetryLater(Exception):
+    """Raised by a handler that knows when to come back, such as from ``Retry-After``.
+
+    ``counted=False`` uses no attempt.
+    """
+
+    def __init__(self, *, after: float, reason: str = "asked to come later", counted: bool = True):
+        self.after, self.reason, self.counted = after, reason, counted
+        super().__init__(f"{reason} (after {after:g} s)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, and how long between: ``base`` doubled per attempt, capped, jittered.
+
+    With ``jitter`` 1.0 ("full") a delay is drawn evenly from nothing to the doubled base, so that
+    jobs which failed together do not come back together. 0.0 gives the plain doubling.
+    """
+
+    attempts_max: int = 5
+    base_seconds: float = 1.0
+    cap_seconds: float = 300.0
+    jitter: float = 1.0
+
+    def delay_seconds(self, attempt: int, random: Random) -> float:
+        """Return how long to wait after the given attempt (the first is 1) has failed."""
+        doublings = min(attempt - 1, 64)
+        longest = min(self.cap_seconds, self.base_seconds * 2.0**doublings)
+        return longest * (1.0 - self.jitter * random.random())
+
+
+def after_failure(
+    attempt: int, error: BaseException, *, policy: RetryPolicy, random: Random
+) -> Verdict:
+    """Decide what becomes of a job whose attempt has just failed."""
+    if isinstance(error, Reject):
+        return Bury(f"rejected: {error}")
+    if isinstance(error, RetryLater):
+        if error.counted and attempt >= policy.attempts_max:
+            return Bury(f"failed {attempt} times, the last time: {error}")
+        return Retry(delay_seconds=error.after, error=str(error), counted=error.counted)
+    described = f"{type(error).__name__}: {error}"
+    if attempt >= policy.attempts_max:
+        return Bury(f"failed {attempt} times, the last time: {described}")
+    return Retry(delay_seconds=policy.delay_seconds(attempt, random), error=described)
+
+
+CRASH_DELAY_SECONDS_MAX = 60.0
+
+
+def crash_delay_seconds(crashes: int) -> float:
+    """Return how long a job that was alone when its worker died waits before it runs again.
+
+    The same formula stands in the PostgreSQL function ``inturn.crash_delay``; the contract suite
+    compares the two stores.
+    """
+    return float(min(CRASH_DELAY_SECONDS_MAX, 2.0 ** min(crashes - 1, 10)))

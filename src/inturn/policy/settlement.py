@@ -1,0 +1,179 @@
+"""What a worker says became of the jobs under a lease, checked and brought into a store's shape."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from inturn.model import bounds
+from inturn.model.admissible import check_number
+from inturn.model.errors import LeaseLost, OutOfOrder
+from inturn.model.job import LeasedJob
+from inturn.model.lease import Claim, Lease
+from inturn.model.payload import check_payload
+from inturn.model.worker import DURATION_BOUNDS_SECONDS
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """One job's verdict, and how long its handler ran."""
+
+    job: LeasedJob
+    verdict: Verdict
+    seconds: float = 0.0
+
+
+_PLAINLY_DONE = Done()
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The verdicts on some or all of the jobs under one lease, in the order of their positions.
+
+    What it leaves out stays leased. In a keyed lane only ``Done`` moves on: the first ``Retry``,
+    ``Bury`` or ``Release`` gives the rest of the run back, so only ``Release`` may follow it.
+    """
+
+    lease: Lease
+    outcomes: Sequence[Outcome]
+
+    @classmethod
+    def done(cls, claim: Claim) -> Settlement:
+        """Say that every job of a claim is done."""
+        done = Done()
+        return cls(claim.lease, [Outcome(job, done) for job in claim.jobs])
+
+    def done_run(self) -> tuple[int, int] | None:
+        """Return the one run of positions (first, last) that this settlement is about, if it is
+        within the lease and says of each no more than that it is done. The common case, made cheap.
+        """
+        outcomes = self.outcomes
+        if not outcomes:
+            return None
+        first, last = outcomes[0].job.position, outcomes[-1].job.position
+        if first < self.lease.first or last > self.lease.last or last - first + 1 != len(outcomes):
+            return None
+        expected = first
+        for outcome in outcomes:
+            if outcome.job.position != expected or outcome.verdict != _PLAINLY_DONE:
+                return None
+            expected += 1
+        return first, last
+
+    @classmethod
+    def release(cls, claim: Claim) -> Settlement:
+        """Give back every job of a claim, unstarted."""
+        return cls(claim.lease, [Outcome(job, Release()) for job in claim.jobs])
+
+
+class Tally(msgspec.Struct):
+    """What one call settled for one kind of one queue. What was not started has no duration."""
+
+    queue: str
+    kind: str
+    done: int = 0
+    retried: int = 0
+    buried: int = 0
+    released: int = 0
+    seconds_sum: float = 0.0
+    durations: Sequence[int] = ()  # counts per bucket of DURATION_BOUNDS_SECONDS, and one beyond
+
+
+def check_settlement(settlement: Settlement) -> None:
+    """Refuse a settlement that its lease cannot carry. A store calls this before it writes."""
+    lease = settlement.lease
+    before = lease.first - 1
+    stopped = False
+    for outcome in settlement.outcomes:
+        position = outcome.job.position
+        if position <= before:
+            raise OutOfOrder(
+                f"position {position} of lane {lease.lane} is settled twice or out of order in "
+                f"one settlement. Give outcomes once each, in the order of their positions."
+            )
+        if position > lease.last:
+            raise LeaseLost([lease.token])
+        before = position
+        verdict = outcome.verdict
+        if lease.key is not None and lease.lane is not None:
+            if stopped and type(verdict) is not Release:
+                raise OutOfOrder(
+                    f"position {position} of lane {lease.key!r} was settled behind a job that was "
+                    f"not done: nothing may overtake in a keyed lane. Release what comes after."
+                )
+            stopped = stopped or type(verdict) is not Done
+        _check_verdict(verdict)
+
+
+def _check_verdict(verdict: Verdict) -> None:
+    if type(verdict) is Done:
+        if verdict.result is not None:
+            check_payload(verdict.result, what="result")
+        if verdict.result_seconds is not None:
+            check_number("result_seconds", verdict.result_seconds, 0.0, bounds.DEDUPE_SECONDS_MAX)
+    elif type(verdict) is Retry:
+        check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+
+
+def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
+    """Return the runs of neighbouring positions that are done, as (first, last)."""
+    ranges: list[tuple[int, int]] = []
+    first = last = 0
+    for outcome in settlement.outcomes:
+        if type(outcome.verdict) is not Done:
+            continue
+        position = outcome.job.position
+        if position == last + 1 and first:
+            last = position
+            continue
+        if first:
+            ranges.append((first, last))
+        first = last = position
+    if first:
+        ranges.append((first, last))
+    return ranges
+
+
+def tallies(settlements: Iterable[Settlement]) -> list[Tally]:
+    """Count what a call settles, per queue and kind, in a fixed order."""
+    grouped: dict[tuple[str, str], list[Outcome]] = {}
+    for settlement in settlements:
+        for outcome in settlement.outcomes:
+            place = (outcome.job.queue, outcome.job.kind)
+            if place in grouped:
+                grouped[place].append(outcome)
+            else:
+                grouped[place] = [outcome]
+    return [_tally(*place, grouped[place]) for place in sorted(grouped)]
+
+
+def _tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
+    verdicts = Counter([type(outcome.verdict) for outcome in outcomes])
+    seconds = [outcome.seconds for outcome in outcomes if type(outcome.verdict) is not Release]
+    seconds.sort()
+    ends = [bisect_right(seconds, bound) for bound in DURATION_BOUNDS_SECONDS]
+    ends.append(len(seconds))
+    return Tally(
+        queue,
+        kind,
+        done=verdicts[Done],
+        retried=verdicts[Retry],
+        buried=verdicts[Bury],
+        released=verdicts[Release],
+        seconds_sum=sum(seconds),
+        durations=[end - start for start, end in pairwise([0, *ends])],
+    )
+
+
+_UNKEEPABLE = str.maketrans({"\x00": "\\0"})
+
+
+def error_text(verdict: Retry | Bury) -> str:
+    """Return the error as text every store can keep: no NUL, no lone surrogate, not endless."""
+    text = verdict.error.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()
+    if len(text) > bounds.ERROR_CHARS_MAX:
+        text = text[: bounds.ERROR_CHARS_MAX - 1] + "…"
+    return text

@@ -1,0 +1,37 @@
+"""What may become of a job that was run: done, retry, bury or release."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The job did what it was for. ``result`` is JSON text to keep for a while, or nothing."""
+
+    result: str | None = None
+    result_seconds: float | None = None  # how long the result is kept; None: the default
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """The attempt failed; run the job again after a delay.
+
+    ``counted=False`` gives the attempt back: the job was not to blame (it is still running
+    elsewhere, an outside API said "later").
+    """
+
+    delay_seconds: float
+    error: str
+    counted: bool = True
+
+
+class Bury(msgspec.Struct, frozen=True):
+    """The job cannot succeed; set it aside for a person."""
+
+    error: str
+
+
+class Release(msgspec.Struct, frozen=True):
+    """The job was not started; give it back, its attempt uncounted."""
+
+
+Verdict = Done | Retry | Bury | Release

@@ -1,0 +1,1 @@
+"""Stores: where jobs, lanes and leases live. SQL is here and in no layer above."""

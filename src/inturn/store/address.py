@@ -1,0 +1,38 @@
+"""Opening a store by its URL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inturn.model.clock import Clock
+from inturn.model.errors import InvalidStoreURL
+
+if TYPE_CHECKING:
+    from inturn.store.protocol import Store
+
+_EXAMPLES = (
+    "sqlite:///work.db (a file here), sqlite:////var/lib/app/work.db (an absolute path), "
+    "sqlite:///:memory:, postgresql://user@host/database"
+)
+
+
+def connect(url: str, *, clock: Clock | None = None) -> Store:
+    """Return the store at a URL, not opened yet."""
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme == "sqlite":
+        if not rest.startswith("/") or len(rest) < 2:
+            raise InvalidStoreURL(f"{url!r} names no file. Examples: {_EXAMPLES}.")
+        from inturn.store.sqlite.store import SqliteStore
+
+        return SqliteStore(rest[1:], clock=clock)
+    if separator and scheme in ("postgresql", "postgres"):
+        try:
+            from inturn.store.postgres.store import PostgresStore
+        except ImportError as error:
+            if error.name != "asyncpg":
+                raise
+            raise InvalidStoreURL(
+                f"{url.split('@')[-1]!r} needs asyncpg: pip install 'inturn[postgres]'."
+            ) from error
+        return PostgresStore(url, clock=clock)
+    raise InvalidStoreURL(f"{url!r} is not the address of a store. Examples: {_EXAMPLES}.")

@@ -1,0 +1,48 @@
+"""Page cursors: where a list goes on, as text that callers keep and do not read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from inturn.model import bounds
+from inturn.model.admissible import check_whole
+from inturn.model.errors import BadInput
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+def check_rows_max(rows_max: int) -> None:
+    """Refuse a page that is empty or too long."""
+    check_whole("rows_max", rows_max, 1, bounds.PAGE_ROWS_MAX)
+
+
+def encode_cursor(*place: Any) -> str:
+    """Return the cursor of a place: the sort key of the last row of a page."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
+
+
+@overload
+def decode_cursor(cursor: str, first: type[First], /) -> tuple[First]: ...
+@overload
+def decode_cursor(
+    cursor: str, first: type[First], second: type[Second], /
+) -> tuple[First, Second]: ...
+def decode_cursor(cursor: str, *types: Any) -> tuple[Any, ...]:
+    """Return the place that a cursor stands for, of these types. Raises ``BadInput`` on garbage."""
+    try:
+        text = base64.b64decode(
+            cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True
+        )
+        wanted: Any = tuple[types]  # type: ignore[valid-type]
+        place: tuple[Any, ...] = msgspec.json.decode(text, type=wanted)
+    except (ValueError, AttributeError, binascii.Error, msgspec.MsgspecError) as error:
+        raise BadInput(
+            f"{cursor!r} is not a cursor of this list. Take the cursor of the page before, or "
+            f"leave it out to start at the beginning."
+        ) from error
+    return place

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: the lock protocol of the design as SQL functions, called by asyncpg."""

@@ -1,0 +1,109 @@
+"""Leasing jobs: one call of a SQL function, its rows grouped into claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from itertools import chain, repeat
+from typing import Any
+
+from inturn.model.job import LeasedJob
+from inturn.model.lease import Claim, Lease
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+
+
+async def claim(
+    connection: Connection,
+    queue: str,
+    *,
+    jobs_max: int,
+    worker: str,
+    lease_seconds: float,
+    kinds: Collection[str] | None,
+    suspects_max: int,
+    now: datetime | None,
+) -> list[Claim]:
+    """Lease up to ``jobs_max`` jobs of a queue."""
+    rows = await connection.fetch(
+        query("claim"),
+        queue,
+        jobs_max,
+        worker,
+        float(lease_seconds),
+        None if kinds is None else list(kinds),
+        suspects_max,
+        now,
+    )
+    claims: list[Claim] = []
+    for row in rows:
+        claims.extend(_claims(queue, row))
+    return claims
+
+
+def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
+    """Make the claims of one token: its lanes, and its jobs' columns, as arrays."""
+    token, until, alone, lanes, keys, firsts, lasts, attempts, counts, positions, ids, *rest = row
+    payloads, shared, enqueued_at, odd, odd_columns, enqueued_ats = (
+        rest[0], rest[1:6], rest[6], rest[7], rest[8:13], rest[13],
+    )  # fmt: skip
+    columns: list[Any] = [repeat(value) for value in shared]
+    if odd is not None:
+        places = {id: place for place, id in enumerate(ids)}
+        for number, (value, values) in enumerate(zip(shared, odd_columns, strict=True)):
+            column = columns[number] = [value] * len(ids)
+            for id, other in zip(odd, values, strict=True):
+                column[places[id]] = other
+    kinds, priorities, rounds, attempts_max, timeouts = columns
+    if positions is None:
+        positions = chain.from_iterable(map(range, firsts, [last + 1 for last in lasts]))
+        counts = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
+    if len(keys) == 1:
+        job_keys: Iterable[Any] = repeat(keys[0])
+    else:
+        job_keys = chain.from_iterable(map(repeat, keys, counts))
+    tries = chain.from_iterable(
+        chain((attempt,), repeat(1, count - 1))
+        for attempt, count in zip(attempts, counts, strict=True)
+    )
+    jobs = list(
+        map(
+            LeasedJob,
+            ids,
+            repeat(queue),
+            job_keys,
+            kinds,
+            payloads,
+            priorities,
+            rounds,
+            attempts_max,
+            timeouts,
+            enqueued_ats or repeat(enqueued_at),
+            positions,
+            tries,
+        )
+    )
+    claims = []
+    start = 0
+    for lane, key, first, last, count in zip(
+        lanes or (None,), keys, firsts, lasts, counts, strict=True
+    ):
+        lease = Lease(token, queue, lane, key, first, last, until, alone)
+        claims.append(Claim(lease, jobs[start : start + count]))
+        start += count
+    return claims
+
+
+async def extend(
+    connection: Connection, leases: Sequence[Lease], lease_seconds: float, now: datetime | None
+) -> list[Lease]:
+    """Prolong leases; return those that are lost."""
+    rows = await connection.fetch(
+        "select token, lane from inturn.extend($1, $2, $3, $4) as held(token, lane)",
+        [lease.token for lease in leases],
+        [lease.lane for lease in leases],
+        float(lease_seconds),
+        now,
+    )
+    held = {(row[0], row[1]) for row in rows}
+    return [lease for lease in leases if (lease.token, lease.lane) not in held]

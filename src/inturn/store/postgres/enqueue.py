@@ -1,0 +1,137 @@
+"""Accepting jobs: a few in one call of a SQL function, many by COPY."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from inturn.model.job import NewJob, Ticket
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+
+COPY_JOBS_MIN = 40
+"""From this many plain jobs on, reserving positions and a COPY beat one call with arrays."""
+
+Row = tuple[Any, ...]
+
+_JOB_COLUMNS = (
+    "lane", "position", "id", "kind", "payload", "priority", "round", "attempts_max",
+    "timeout_seconds", "enqueued_at",
+)  # fmt: skip
+
+
+async def enqueue(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Accept jobs in the transaction the connection is in."""
+    if len(jobs) >= COPY_JOBS_MIN and all(_is_plain(job) for job in jobs):
+        return await _copy(connection, jobs, now)
+    return await _accept(connection, jobs, now)
+
+
+async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Ticket]:
+    """Return tickets for those of the ids that are in the store already."""
+    rows = await connection.fetch(query("tickets"), ids)
+    return {row["id"]: Ticket(row["id"], row["lane"], row["position"]) for row in rows}
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.dedupe is None and not job.after and not job.delay_seconds
+
+
+async def _accept(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    rows = await connection.fetch(
+        query("accept"),
+        [job.id for job in jobs],
+        [job.queue for job in jobs],
+        [job.key for job in jobs],
+        [job.kind for job in jobs],
+        [job.payload for job in jobs],
+        [job.priority for job in jobs],
+        [job.round for job in jobs],
+        [job.attempts_max for job in jobs],
+        [job.timeout_seconds for job in jobs],
+        [float(job.delay_seconds) for job in jobs],
+        [job.dedupe for job in jobs],
+        [float(job.dedupe_seconds) for job in jobs],
+        [job.id for job in jobs for _ in job.after],
+        list(chain.from_iterable(job.after for job in jobs)),
+        now,
+    )
+    return [Ticket(*row[1:]) for row in rows]
+
+
+class _Group:
+    """The jobs of one lane within a batch, in their order."""
+
+    __slots__ = ("first", "jobs", "numbers", "round_last")
+
+    def __init__(self, first: NewJob) -> None:
+        self.first = first
+        self.round_last = first.round
+        self.jobs: list[NewJob] = []
+        self.numbers: list[int] = []  # where they stand in the batch
+
+    def rows(self, lane: int, position: int, round_floor: int, at: datetime) -> Iterator[Row]:
+        """Return the log's rows, from the position after the given one on."""
+        keyed = self.first.key is not None
+        for job in self.jobs:
+            position += 1
+            if keyed and job.round > round_floor:
+                round_floor = job.round
+            yield (
+                lane, position, job.id, job.kind, job.payload, job.priority,
+                round_floor if keyed else job.round, job.attempts_max, job.timeout_seconds, at,
+            )  # fmt: skip
+
+
+def _grouped(jobs: Sequence[NewJob]) -> list[_Group]:
+    """Return the jobs by the lane they go to."""
+    groups: dict[tuple[Any, ...], _Group] = {}
+    for number, job in enumerate(jobs):
+        place: tuple[Any, ...] = (job.queue, job.key)
+        if job.key is None:
+            place = (job.queue, None, job.kind, job.priority, job.round)
+        group = groups.get(place)
+        if group is None:
+            group = groups[place] = _Group(job)
+        group.jobs.append(job)
+        group.numbers.append(number)
+        if job.round > group.round_last:
+            group.round_last = job.round
+    return list(groups.values())
+
+
+async def _copy(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Reserve the positions of a whole batch, then stream its rows into the log."""
+    groups = _grouped(jobs)
+    firsts = [group.first for group in groups]
+    lanes, befores, floors, at = await connection.fetchrow(
+        query("reserve"),
+        [job.queue for job in firsts],
+        [job.key for job in firsts],
+        [job.kind for job in firsts],
+        [job.priority for job in firsts],
+        [job.round for job in firsts],
+        [group.round_last for group in groups],
+        [len(group.jobs) for group in groups],
+        now,
+    )
+    rows: list[Row] = []
+    tickets: list[Any] = [None] * len(jobs)
+    for group, lane, before, round_floor in zip(groups, lanes, befores, floors, strict=True):
+        rows.extend(group.rows(lane, before, round_floor, at))
+        for number, job in zip(group.numbers, group.jobs, strict=True):
+            before += 1
+            tickets[number] = Ticket(job.id, lane, before)
+    await connection.copy_records_to_table(
+        "job", schema_name="inturn", columns=_JOB_COLUMNS, records=rows
+    )
+    return tickets

@@ -1,0 +1,106 @@
+"""What goes wrong in PostgreSQL, said in inturn's own words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+import asyncpg
+
+from inturn.model.errors import (
+    BadInput,
+    DedupeConflict,
+    InturnError,
+    LeaseLost,
+    NoRights,
+    QueueFull,
+    SchemaMissing,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    UnknownDependency,
+)
+
+GONE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    OSError,
+    TimeoutError,
+)
+"""What asyncpg raises when the server, or the way to it, went away."""
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Raise what PostgreSQL says as an error of inturn's."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        translated = _translated(error)
+        if translated is error:
+            raise
+        raise translated from error
+    except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise _unavailable(error) from error
+
+
+def _translated(error: asyncpg.PostgresError) -> Exception:
+    """Return the error that stands for one of PostgreSQL's; some pass as they are."""
+    state = error.sqlstate or ""
+    if state.startswith("IT"):
+        return _own(state, str(getattr(error, "detail", "") or ""), str(error))
+    if isinstance(error, GONE):
+        return _unavailable(error)
+    if state in ("42501", "28000", "28P01"):
+        return NoRights(
+            f"PostgreSQL refused: {error}. Grant the user usage on schema inturn and rights on "
+            f"its tables, sequences and functions, or let its owner run `inturn store migrate`."
+        )
+    if state in ("42P01", "42883", "3F000"):
+        return SchemaMissing(
+            f"the database has no tables of this inturn ({error}). "
+            f"Run `inturn store migrate` or call `migrate()` once."
+        )
+    if state == "3D000":
+        return StoreUnavailable(f"{error}. Create the database first.")
+    if state in ("53100", "53200"):
+        return StoreFull(f"PostgreSQL has no room left: {error}. Free some; nothing was stored.")
+    if state in ("55P03", "57014", "40P01"):
+        return StoreBusy(
+            f"PostgreSQL gave up waiting: {error}. Someone holds a lock for long; try again, and "
+            f"look for open transactions in pg_stat_activity."
+        )
+    if state.startswith("40") or state == "23505":
+        return error  # these belong to whoever owns the transaction
+    return StoreError(f"PostgreSQL said: {error} (SQLSTATE {state}).")
+
+
+def _own(state: str, detail: str, text: str) -> InturnError:
+    if state == "IT001":
+        return LeaseLost(json.loads(detail))
+    if state == "IT002":
+        told = json.loads(detail)
+        return DedupeConflict(told["queue"], told["dedupe"], UUID(told["job"]))
+    if state == "IT003":
+        return QueueFull(**json.loads(detail))
+    if state == "IT004":
+        return UnknownDependency(UUID(one) for one in json.loads(detail))
+    if state == "IT005":
+        return BadInput(text)
+    return StoreError(text)
+
+
+def _unavailable(error: BaseException) -> StoreUnavailable:
+    said = str(error) or type(error).__name__
+    return StoreUnavailable(
+        f"PostgreSQL cannot be reached: {said}. What was under way may or may not be committed; "
+        f"check that the server runs and that the store's URL is right."
+    )

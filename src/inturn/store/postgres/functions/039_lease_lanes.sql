@@ -1,0 +1,87 @@
+-- Lease the runs that were taken: move the cursors, write the lease, return the jobs.
+create or replace function inturn.lease_lanes(
+    p_turn inturn.turn, p_queue text, p_worker text, p_aging double precision,
+    p_now timestamptz, p_until timestamptz
+) returns table (
+    token bigint, until timestamptz, alone boolean,
+    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
+    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+        round integer,
+    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
+    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
+    odd_attempts_max smallint[], odd_timeouts double precision[], enqueued_ats timestamptz[]
+) language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+    v_token bigint := nextval('inturn.token');
+    v_open boolean := num_nulls(variadic p_turn.keys) > 0;
+    v_counts integer[];
+    j inturn.job;
+begin
+    if p_turn.holes > 0 then
+        v_counts := array(
+            select r.last - r.first + 1 - (
+                select count(*) from inturn.cancelled c
+                where c.lane = r.lane and c.position between r.first and r.last)
+            from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) with ordinality
+                as r(lane, first, last, n)
+            order by r.n);
+    end if;
+    update inturn.lane l set
+        cursor = r.last + 1,
+        token = case when l.key is not null then v_token end,
+        rank_at = case when l.key is null then l.rank_at end,
+        head_attempt = case when l.key is not null then r.attempt else 0 end
+    from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt)
+    where l.id = r.lane;
+    insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
+    values (v_token, p_queue, p_worker, p_now, p_until,
+            case when v_open then array(
+                select r.lane from unnest(p_turn.lanes, p_turn.keys) as r(lane, key)
+                    where r.key is not null)
+            else p_turn.lanes end,
+            p_turn.jobs);
+    if v_open then
+        insert into inturn.run (token, lane, first, last, settled)
+        select v_token, r.lane, r.first, r.last, coalesce(case when p_turn.holes > 0 then (
+            select range_agg(int8range(c.position, c.position, '[]')) from inturn.cancelled c
+            where c.lane = r.lane and c.position between r.first and r.last) end, '{}')
+        from unnest(p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts)
+            as r(lane, key, first, last)
+        where r.key is null;
+        -- An open lane's rank follows the age of its line, but is rewritten once a second at most:
+        -- an indexed column that changed with every claim would leave a dead index entry with each.
+        update inturn.lane l set rank_at = inturn.rank(o.enqueued_at, l.priority, p_aging)
+        from unnest(p_turn.lanes, p_turn.keys, p_turn.lasts) as r(lane, key, last)
+        join inturn.job o on o.lane = r.lane and o.position = r.last
+        where r.key is null and l.id = r.lane
+          and l.rank_at < inturn.rank(o.enqueued_at, l.priority, p_aging) - interval '1 second';
+    end if;
+
+    select * into j from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];
+    return query
+    select v_token, p_until, false, p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts,
+        p_turn.attempts,
+           v_counts, case when p_turn.holes > 0 then array_agg(o.position) end, array_agg(o.id),
+               array_agg(o.payload),
+           j.kind, j.priority, j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at,
+           array_agg(o.id) filter (where o.differs), array_agg(o.kind) filter (where o.differs),
+           array_agg(o.priority) filter (where o.differs),
+               array_agg(o.round) filter (where o.differs),
+           array_agg(o.attempts_max) filter (where o.differs),
+           array_agg(o.timeout_seconds) filter (where o.differs),
+           case when bool_or(o.enqueued_at <> j.enqueued_at) then array_agg(o.enqueued_at) end
+    from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
+    cross join lateral (
+        select o.*, o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
+               or o.attempts_max <> j.attempts_max or o.timeout_seconds is distinct
+                   from j.timeout_seconds as differs
+        from inturn.job o
+        where o.lane = r.lane and o.position >= r.first and o.position <= r.last
+          and (p_turn.holes = 0 or not exists (
+              select from inturn.cancelled c where c.lane = o.lane and c.position = o.position))
+        order by o.position limit r.last - r.first + 1
+    ) o;
+end $$;

@@ -1,0 +1,58 @@
+-- Look once more at blocked jobs that a settle running at the same moment may not have seen.
+--
+-- A producer that submits a job "after" another reads that one as unfinished, while a settle of it
+-- may be about to commit without having seen the new row. Neither may wait for the other: the
+-- producer's transaction may stay open for long. So the row is marked fresh, and is looked at again
+-- once it is committed: each dependency's lease is locked and written (a settle under way makes us
+-- come back later; one that begins afterwards sees the row, or fails to serialize at "repeatable
+-- read"), and only then its state is read for good.
+create or replace function inturn.admit(p_jobs_max integer,
+    p_now timestamptz) returns integer language plpgsql as $$
+declare
+    b record;
+    v_deps uuid[];
+    v_done uuid[];
+    v_count integer := 0;
+begin
+    for b in select id from inturn.blocked where fresh
+        order by id limit p_jobs_max for update skip locked loop
+        v_deps := array(select on_job from inturn.waits where job = b.id);
+        if not inturn.quiet(v_deps) then
+            continue;
+        end if;
+        update inturn.blocked set fresh = false where id = b.id;
+        v_done := array(select d from unnest(v_deps) d where inturn.state(d, p_now) = 'done');
+        if cardinality(v_done) > 0 then
+            perform inturn.unblock(v_done, p_now);
+            v_count := v_count + 1;
+        end if;
+        -- It was there when the job was accepted, so it has ended and was pruned since: nobody
+        -- knows how.
+        perform inturn.forsake(d, case when inturn.state(d, p_now) is null
+            then format('waits for job %s, whose history was pruned before its end was seen', d)
+            else format('waits for job %s, which was cancelled', d) end, p_now)
+        from unnest(v_deps) d where coalesce(inturn.state(d, p_now), 'cancelled') = 'cancelled';
+    end loop;
+    return v_count;
+end $$;
+
+-- Whether none of these jobs is being settled right now; their leases are ours until the commit.
+create or replace function inturn.quiet(p_jobs uuid[]) returns boolean language plpgsql as $$
+declare
+    v_tokens bigint[];
+    v_locked integer;
+begin
+    v_tokens := array(
+        select token from inturn.parked where id = any(p_jobs) and token is not null
+        union select l.token from inturn.job j join inturn.lane l on l.id = j.lane
+              where j.id = any(p_jobs) and l.token is not null and j.position >= l.head
+                  and j.position < l.cursor
+        union select r.token from inturn.job j join inturn.run r on r.lane = j.lane
+            and j.position between r.first and r.last
+              where j.id = any(p_jobs));
+    update inturn.lease set unsettled = unsettled
+    where token in (select token from inturn.lease
+        where token = any(v_tokens) for update skip locked);
+    get diagnostics v_locked = row_count;
+    return v_locked = cardinality(v_tokens);
+end $$;

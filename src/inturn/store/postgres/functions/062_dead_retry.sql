@@ -1,0 +1,58 @@
+-- Put a dead letter back with fresh attempts; false when it is not dead (any more).
+create or replace function inturn.dead_retry(p_job uuid,
+    p_now timestamptz) returns boolean language plpgsql as $$
+declare
+    v_now timestamptz := coalesce(p_now, clock_timestamp());
+    d inturn.dead;
+begin
+    -- The lane before the dead letter: the order in which everyone else locks them.
+    perform from inturn.lane where halted_job = p_job for update;
+    select * into d from inturn.dead where id = p_job for update;
+    if not found then
+        return false;
+    end if;
+    if exists (select from inturn.lane where queue = d.queue and key = d.key
+        and halted_job = p_job) then
+        perform inturn.decide_lane(d.queue, d.key, 'retry', '', v_now);
+        return true;
+    end if;
+    delete from inturn.dead where id = p_job;
+    if d.key is null then
+        insert into inturn.parked (id, queue, key, kind, payload, priority, round, attempts_max,
+            timeout_seconds, enqueued_at,
+                                   delayed, run_at)
+        values (d.id, d.queue, d.key, d.kind, d.payload, d.priority, d.round, d.attempts_max,
+            d.timeout_seconds, d.enqueued_at,
+                false, v_now);
+    else
+        delete from inturn.job where id = p_job;
+        perform inturn.append(array[d.id], array[d.queue], array[d.key], array[d.kind],
+            array[d.payload::text],
+            array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
+                array[d.timeout_seconds],
+            array[d.enqueued_at], v_now);
+    end if;
+    perform pg_notify('inturn', d.queue);
+    return true;
+end $$;
+
+-- Cancel a dead letter for good; false when it is not dead (any more). A lane halted on it goes on.
+create or replace function inturn.dead_drop(p_job uuid, p_by text,
+    p_now timestamptz) returns boolean language plpgsql as $$
+declare
+    v_now timestamptz := coalesce(p_now, clock_timestamp());
+    d inturn.dead;
+begin
+    perform from inturn.lane where halted_job = p_job for update;
+    select * into d from inturn.dead where id = p_job for update;
+    if not found then
+        return false;
+    end if;
+    if exists (select from inturn.lane where queue = d.queue and key = d.key
+        and halted_job = p_job) then
+        perform inturn.decide_lane(d.queue, d.key, 'drop', p_by, v_now);
+    else
+        perform inturn.drop_dead(p_job, p_by, v_now);
+    end if;
+    return true;
+end $$;

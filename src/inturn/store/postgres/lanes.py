@@ -1,0 +1,97 @@
+"""Operators' verbs on queues and lanes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from inturn.model.errors import NotHalted, UnknownLane, UnknownQueue
+from inturn.model.lane import Gate, QueueSettings
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+
+_NO_SUCH_LANE = "IT006"
+_NO_SUCH_QUEUE = "IT007"
+
+
+async def configure(connection: Connection, queue: str, settings: QueueSettings) -> None:
+    """Set how a queue behaves."""
+    await connection.execute(
+        query("configure"),
+        queue,
+        settings.on_dead.value,
+        settings.depth_max,
+        settings.lane_depth_max,
+        float(settings.keep_done_seconds),
+        float(settings.aging_seconds),
+    )
+
+
+async def pause(
+    connection: Connection, queue: str, key: str | None, by: str, now: datetime | None
+) -> None:
+    """Hold a queue, or one lane of it."""
+    if key is None:
+        await connection.execute(query("pause"), queue, by, now)
+    else:
+        await _pause_lane(connection, queue, key, by, now)
+
+
+async def resume(connection: Connection, queue: str, key: str | None, now: datetime | None) -> None:
+    """Let a queue, or one lane of it, go on."""
+    if key is None:
+        await connection.execute(query("resume"), queue)
+    else:
+        await _pause_lane(connection, queue, key, None, now)
+
+
+async def open_gate(connection: Connection, queue: str, round: int) -> int:
+    """Open the gate as far as a round; return the highest open round."""
+    opened: int = await connection.fetchval(query("open_gate"), queue, round)
+    return opened
+
+
+async def advance_gate(connection: Connection, queue: str) -> Gate:
+    """Open the next round if nothing of the open ones is unfinished."""
+    try:
+        row = await connection.fetchrow("select * from inturn.advance_gate($1)", queue)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _NO_SUCH_QUEUE:
+            raise UnknownQueue(queue) from error
+        raise
+    return Gate(
+        round=row["round"],
+        advanced=row["advanced"],
+        unfinished=row["unfinished"],
+        exhausted=row["exhausted"],
+    )
+
+
+async def decide_lane(
+    connection: Connection, queue: str, key: str, decision: str, by: str, now: datetime | None
+) -> UUID:
+    """Retry, skip or drop the head of a halted lane; return its id."""
+    try:
+        job: UUID | None = await connection.fetchval(
+            "select inturn.decide_lane($1, $2, $3, $4, $5)", queue, key, decision, by, now
+        )
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _NO_SUCH_LANE:
+            raise UnknownLane(queue, key) from error
+        raise
+    if job is None:
+        raise NotHalted(queue, key)
+    return job
+
+
+async def _pause_lane(
+    connection: Connection, queue: str, key: str, by: str | None, now: datetime | None
+) -> None:
+    try:
+        await connection.execute("select inturn.pause_lane($1, $2, $3, $4)", queue, key, by, now)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _NO_SUCH_LANE:
+            raise UnknownLane(queue, key) from error
+        raise

@@ -1,0 +1,77 @@
+"""Waking up: one connection that listens, and everyone who waits for a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection
+
+from inturn.model.errors import StoreError
+from inturn.store.postgres.faults import GONE
+from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.sql import query
+
+CHANNEL = "inturn"
+RETRY_SECONDS = 1.0
+
+
+class Listener:
+    """Listens for lanes that wake. A hint only: whoever waits looks again after a while anyway."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._waiters: dict[asyncio.Event, frozenset[str]] = {}
+        self._failed_at = float("-inf")
+
+    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+        """Sleep until one of the queues was notified, or the time is up."""
+        woken = asyncio.Event()
+        self._waiters[woken] = frozenset(queues)
+        try:
+            await self._listen()
+            async with asyncio.timeout(max(timeout_seconds, 0)):
+                await woken.wait()
+        except TimeoutError:
+            pass
+        finally:
+            del self._waiters[woken]
+        return woken.is_set()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(*GONE):
+                await asyncio.wait_for(connection.close(), timeout=5.0)
+
+    async def _listen(self) -> None:
+        """Have a connection that listens; without one, waiting is plain polling."""
+        async with self._opening:
+            if self._pool.pooler:
+                return
+            if self._connection is not None and not self._connection.is_closed():
+                return
+            now = asyncio.get_running_loop().time()
+            if now - self._failed_at < RETRY_SECONDS:
+                return
+            try:
+                connection = await self._pool.connect()
+                await connection.add_listener(CHANNEL, self._hear)
+            except (StoreError, *GONE):
+                self._failed_at = now
+            else:
+                self._connection = connection
+                await self._catch_up(connection)
+
+    async def _catch_up(self, connection: Connection) -> None:
+        """Wake those for whose queues something was said while nobody listened."""
+        for woken, queues in self._waiters.items():
+            if await connection.fetchval(query("claimable"), list(queues)):
+                woken.set()
+
+    def _hear(self, _connection: object, _pid: int, _channel: str, queue: str) -> None:
+        for woken, queues in self._waiters.items():
+            if queue in queues:
+                woken.set()

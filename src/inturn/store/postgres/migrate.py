@@ -1,0 +1,57 @@
+"""Bringing a database to this version: numbered migrations, then every function anew."""
+
+from __future__ import annotations
+
+from inturn.model.errors import SchemaMissing, SchemaTooNew
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import folder
+
+LOCK = 0x696E7475726E  # "inturn"
+MIGRATIONS = folder("migrations")
+VERSION = len(MIGRATIONS)
+
+
+async def migrate(connection: Connection) -> int:
+    """Apply what is missing, in one transaction; return the version. Safe to repeat."""
+    async with connection.transaction():
+        await connection.execute("set local lock_timeout = '60s'")
+        await connection.execute("set local statement_timeout = '0'")
+        await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
+        found = await version(connection)
+        if found > VERSION:
+            raise SchemaTooNew(found, VERSION)
+        if found == 0:
+            await connection.execute("create schema if not exists inturn")
+            await connection.execute(
+                "create table inturn.schema_version "
+                "(version integer primary key, applied_at timestamptz not null default now())"
+            )
+        for number, (_, text) in enumerate(MIGRATIONS, start=1):
+            if number > found:
+                await connection.execute(text)
+                await connection.execute(
+                    "insert into inturn.schema_version (version) values ($1)", number
+                )
+        await connection.execute("set local check_function_bodies = off")
+        for _, text in folder("functions"):
+            await connection.execute(text)
+    return VERSION
+
+
+async def version(connection: Connection) -> int:
+    """Return the version of the tables here; 0 when there are none."""
+    if await connection.fetchval("select to_regclass('inturn.schema_version')") is None:
+        return 0
+    return await connection.fetchval("select max(version) from inturn.schema_version") or 0
+
+
+async def check_version(connection: Connection) -> None:
+    """Refuse a database that this inturn cannot work with."""
+    found = await version(connection)
+    if found > VERSION:
+        raise SchemaTooNew(found, VERSION)
+    if found < VERSION:
+        raise SchemaMissing(
+            f"the database has schema version {found} and this inturn needs {VERSION}. "
+            f"Run `inturn store migrate` or call `migrate()` once."
+        )

@@ -1,0 +1,265 @@
+-- The tables: an append-only log of jobs, lanes with cursors, leases. Where a job is, is its state.
+--
+--   at or after its lane's cursor                     waiting
+--   in blocked                                        blocked
+--   inside a lease (lane.token, run, parked.token)    running
+--   in parked                                         scheduled or retrying
+--   in dead, cancelled                                dead, cancelled
+--   behind the cursor and nowhere else                done
+
+create table inturn.queue (
+    name text primary key check (char_length(name) between 1 and 128),
+    gate integer not null default 0 check (gate >= 0), -- the highest open round
+    on_dead text not null default 'skip' check (on_dead in ('skip', 'halt')),
+    depth_max bigint check (depth_max > 0),
+    lane_depth_max bigint check (lane_depth_max > 0),
+    keep_done_seconds double precision not null default 86400 check (keep_done_seconds >= 0),
+    aging_seconds double precision not null default 300 check (aging_seconds > 0),
+    paused_at timestamptz,
+    paused_by text,
+    check ((paused_at is null) = (paused_by is null))
+);
+
+-- The consumers' row. A keyed lane (key is not null) has one lease at a time, kept here:
+-- positions head .. cursor - 1 are leased under token. An open lane's leases are rows of run.
+create table inturn.lane (
+    id bigint generated always as identity primary key,
+    queue text not null,
+    key text check (char_length(key) between 1 and 500),
+    kind text not null,                       -- open: of all its jobs; keyed: its head's
+    priority smallint not null,               -- likewise
+    round integer not null,                   -- likewise
+    head bigint not null default 1,           -- keyed: first position not settled
+    cursor bigint not null default 1,         -- first position not claimed
+    active boolean not null default false,    -- has, or may have, something to do
+    rank_at timestamptz,                      -- its place among claimable lanes, or null
+    waiting_since timestamptz,                -- keyed: when its head was accepted
+    ready_at timestamptz,                     -- keyed: its head waits to retry until then
+    token bigint,                             -- keyed: the lease on it
+    head_attempt integer not null default 0,  -- keyed: attempts counted for its head
+    head_crashes integer not null default 0,
+    head_errors jsonb,
+    suspect_last bigint not null default 0,   -- keyed: up to here, jobs are leased alone
+    suspect boolean not null default false,   -- keyed: its head is one of them
+    halted_at timestamptz,                    -- keyed: its head is dead and a person must decide
+    halted_job uuid,
+    paused_at timestamptz,
+    paused_by text,
+    check (head <= cursor),
+    check (key is not null or (token is null and ready_at is null and halted_at is null)),
+    -- A lane that cannot be claimed has no rank, so that no claim ever has to pass over it.
+    check (rank_at is null or (active and token is null and ready_at is null
+                               and halted_at is null and paused_at is null)),
+    check ((halted_at is null) = (halted_job is null)),
+    check ((paused_at is null) = (paused_by is null))
+) with (fillfactor = 50);
+
+create unique index lane_key on inturn.lane (queue, key) where key is not null;
+create index lane_open on inturn.lane (queue, kind, priority, round) where key is null;
+create index lane_claimable on inturn.lane (queue, round, rank_at) where rank_at is not null;
+create index lane_suspect on inturn.lane (queue, round, rank_at) where suspect
+    and rank_at is not null;
+create index lane_sleeping on inturn.lane (queue, ready_at) where ready_at is not null;
+
+-- The producers' row. Positions are taken from it under its lock, so that within a lane the order
+-- of positions is the order of commits. last round: rounds never fall within a lane.
+create table inturn.tail (
+    lane bigint primary key,
+    last bigint not null default 0,
+    round integer not null default 0
+) with (fillfactor = 50);
+
+-- The log. Only appended to, and pruned in ranges.
+create table inturn.job (
+    lane bigint not null,
+    position bigint not null,
+    id uuid not null,
+    kind text not null,
+    payload json not null,
+    priority smallint not null,
+    round integer not null,
+    attempts_max smallint not null,
+    timeout_seconds double precision,
+    enqueued_at timestamptz not null,
+    primary key (lane, position),
+    constraint job_id unique (id)
+);
+
+-- One row a claim, and one for each job that is leased alone or from parked.
+create sequence inturn.token;
+create table inturn.lease (
+    token bigint primary key,
+    queue text not null,
+    worker text not null,
+    claimed_at timestamptz not null,
+    until timestamptz not null,
+    lanes bigint[] not null,          -- the keyed lanes under it
+    unsettled integer not null check (unsettled > 0),
+    alone boolean not null default false
+) with (fillfactor = 70);
+create index lease_until on inturn.lease (until);
+
+-- A run of an open lane under a lease, and which of its positions are settled already.
+create table inturn.run (
+    token bigint not null,
+    lane bigint not null,
+    first bigint not null,
+    last bigint not null,
+    settled int8multirange not null default '{}',
+    primary key (token, lane),
+    check (first <= last)
+) with (fillfactor = 70);
+create index run_lane on inturn.run (lane, first);
+
+-- A job that waits by itself: delayed, or an open lane's job between attempts. The whole job, so
+-- that its lane's history may be pruned meanwhile.
+create table inturn.parked (
+    id uuid primary key,
+    queue text not null,
+    key text,
+    kind text not null,
+    payload json not null,
+    priority smallint not null,
+    round integer not null,
+    attempts_max smallint not null,
+    timeout_seconds double precision,
+    enqueued_at timestamptz not null,
+    delayed boolean not null,             -- never was in a lane; joins its lane when due
+    run_at timestamptz not null,
+    attempt integer not null default 0,
+    crashes integer not null default 0,
+    errors jsonb,
+    suspect boolean not null default false,
+    token bigint,
+    check (not delayed or token is null)
+);
+create index parked_due on inturn.parked (queue, run_at) where token is null and not suspect
+    and not delayed;
+create index parked_delayed on inturn.parked (queue, run_at) where delayed;
+create index parked_suspect on inturn.parked (queue, run_at) where token is null and suspect;
+create unique index parked_token on inturn.parked (token) where token is not null;
+
+create table inturn.blocked (
+    id uuid primary key,
+    queue text not null,
+    key text,
+    kind text not null,
+    payload json not null,
+    priority smallint not null,
+    round integer not null,
+    attempts_max smallint not null,
+    timeout_seconds double precision,
+    enqueued_at timestamptz not null,
+    fresh boolean not null default true   -- not yet checked against a settle that ran meanwhile
+);
+create index blocked_fresh on inturn.blocked (id) where fresh;
+create index blocked_queue on inturn.blocked (queue, round);
+
+create table inturn.waits (
+    on_job uuid not null,
+    job uuid not null,
+    primary key (on_job, job)
+);
+create index waits_job on inturn.waits (job);
+
+create table inturn.dead (
+    id uuid primary key,
+    queue text not null,
+    key text,
+    kind text not null,
+    payload json not null,
+    priority smallint not null,
+    round integer not null,
+    attempts_max smallint not null,
+    timeout_seconds double precision,
+    enqueued_at timestamptz not null,
+    attempts integer not null,
+    errors jsonb not null,
+    reason text not null,
+    died_at timestamptz not null
+);
+create index dead_list on inturn.dead (queue, died_at, id);
+
+create table inturn.cancelled (
+    id uuid primary key,
+    queue text not null,
+    key text,
+    kind text not null,
+    payload json not null,
+    priority smallint not null,
+    round integer not null,
+    attempts_max smallint not null,
+    timeout_seconds double precision,
+    enqueued_at timestamptz not null,
+    lane bigint,                          -- where it stood in line, if it did
+    position bigint,
+    cancelled_at timestamptz not null,
+    cancelled_by text not null,
+    reason text not null
+);
+create unique index cancelled_place on inturn.cancelled (lane, position) where lane is not null;
+create index cancelled_age on inturn.cancelled (queue, cancelled_at);
+
+create table inturn.dedupe (
+    queue text not null,
+    dedupe text not null,
+    job uuid not null,
+    digest bytea not null,
+    until timestamptz not null,
+    primary key (queue, dedupe)
+);
+create index dedupe_until on inturn.dedupe (until);
+
+create table inturn.result (
+    job uuid primary key,
+    value json not null,
+    until timestamptz not null
+);
+create index result_until on inturn.result (until);
+
+-- One row a settle, folded into one a minute by prune: nobody waits for a counter's lock.
+create table inturn.stat (
+    queue text not null,
+    kind text not null,
+    minute_at timestamptz not null,
+    done bigint not null,
+    retried bigint not null,
+    buried bigint not null,
+    released bigint not null,
+    seconds_sum double precision not null,
+    durations bigint[] not null
+);
+create index stat_minute on inturn.stat (queue, minute_at);
+
+create table inturn.worker (
+    id text primary key,
+    host text not null,
+    pid bigint not null,
+    version text not null,
+    queues text[] not null,
+    kinds text[] not null,
+    running integer not null,
+    started_at timestamptz not null,
+    seen_at timestamptz not null
+);
+
+-- How far a lane was finished when a prune looked: what lies at or before an old mark may go.
+create table inturn.mark (
+    lane bigint not null,
+    position bigint not null,
+    marked_at timestamptz not null,
+    primary key (lane, position)
+);
+create index mark_age on inturn.mark (marked_at);
+
+-- A log row with the names its lane knows: what parked, dead and cancelled keep of a job.
+create view inturn.log as
+select j.id, l.queue, l.key, j.kind, j.payload, j.priority, j.round, j.attempts_max,
+       j.timeout_seconds, j.enqueued_at, j.lane, j.position
+from inturn.job j join inturn.lane l on l.id = j.lane;
+
+-- What one turn over the claimable lanes takes: a run of each, and how many jobs that makes.
+create type inturn.turn as (
+    jobs integer, holes bigint,
+    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[]
+);

@@ -1,0 +1,117 @@
+"""Connections to PostgreSQL: taken from a pool, given back, made anew when the server was away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+from inturn.model.errors import InvalidStoreURL, StoreUnavailable
+from inturn.store.postgres.faults import GONE, told
+
+Answer = TypeVar("Answer")
+Connection = Any
+"""An asyncpg connection, from the pool or the caller's own."""
+
+PAUSE_SECONDS_FIRST = 0.05
+PAUSE_SECONDS_MAX = 1.0
+
+
+class Pool:
+    """A few connections, and the patience to find the server again.
+
+    ``patience_seconds``: how long a verb goes on trying while the server is away.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        connections_max: int = 10,
+        statement_seconds: float = 30.0,
+        lock_seconds: float = 10.0,
+        patience_seconds: float = 30.0,
+        pooler: bool = False,
+    ) -> None:
+        self.url, marked = _without_mark(url)
+        self.pooler = pooler or marked
+        self.patience_seconds = patience_seconds
+        self._connections_max = connections_max
+        self._settings = {
+            "application_name": "inturn",
+            "statement_timeout": str(int(statement_seconds * 1000)),
+            "lock_timeout": str(int(lock_seconds * 1000)),
+            "default_transaction_isolation": "read committed",
+            "jit": "off",
+        }
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def open(self) -> None:
+        """Make the pool and one connection."""
+        if self._pool is None:
+            with told():
+                self._pool = await asyncpg.create_pool(
+                    self.url,
+                    min_size=1,
+                    max_size=self._connections_max,
+                    server_settings={} if self.pooler else self._settings,
+                    statement_cache_size=0 if self.pooler else 100,
+                    max_inactive_connection_lifetime=60.0,
+                )
+
+    async def close(self) -> None:
+        """Give the connections up."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), timeout=10.0)
+            except (TimeoutError, *GONE):
+                pool.terminate()
+
+    async def connect(self) -> Connection:
+        """Return a connection of its own, outside the pool, for listening."""
+        with told():
+            return await asyncpg.connect(self.url, server_settings={"application_name": "inturn"})
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection."""
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open. Call open() first.")
+        async with self._pool.acquire(timeout=self.patience_seconds) as connection:
+            yield connection
+
+    async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        """Run one verb in one statement or transaction; if the server went away, run it again.
+
+        Only for verbs that may be repeated: reads, a claim (a lost one's lease runs out), a settle
+        (a second one finds the lease gone), an enqueue that looks for its ids first.
+        """
+        deadline = asyncio.get_running_loop().time() + self.patience_seconds
+        pause = PAUSE_SECONDS_FIRST
+        with told():
+            while True:
+                try:
+                    async with self.connection() as connection:
+                        return await verb(connection)
+                except GONE:
+                    if asyncio.get_running_loop().time() + pause > deadline or self._pool is None:
+                        raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+
+def _without_mark(url: str) -> tuple[str, bool]:
+    """Take ``pooler=transaction`` out of a URL, and say whether it was there."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    kept = [(name, value) for name, value in options if name != "pooler"]
+    if len(kept) == len(options):
+        return url, False
+    if ("pooler", "transaction") not in options:
+        raise InvalidStoreURL("pooler in a store's URL may only be 'transaction'.")
+    return urlunsplit(parts._replace(query=urlencode(kept))), True

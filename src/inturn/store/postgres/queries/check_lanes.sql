@@ -1,0 +1,52 @@
+-- Lanes whose own row does not hold together: a sentence for each fault, at most 20 of a sort.
+-- The head of a lane that may be claimed is compared with what the lane says of it; a lane that did
+-- not find its next job yet (waiting_since is null) learns it from the next claim.
+select said from (
+    select faults.said, row_number() over (partition by faults.sort order by l.id) as number
+    from inturn.lane l
+    left join inturn.tail t on t.lane = l.id
+    left join inturn.job j on j.lane = l.id and j.position = l.cursor
+    cross join lateral (
+        select format('lane %s (%s of queue %L)', l.id, coalesce(quote_literal(l.key), 'open'),
+                      l.queue) as name
+    ) called
+    cross join lateral unnest(array[
+        case when t.lane is null
+             then format('%s has no tail.', name) end,
+        case when not l.active and t.last >= l.cursor
+             then format('%s is not active although positions %s to %s wait in it: they are '
+                         'stranded.', name, l.cursor, t.last) end,
+        case when l.cursor > t.last + 1
+             then format('%s has its cursor at %s, beyond its last position %s.',
+                         name, l.cursor, t.last) end,
+        case when l.key is not null and l.token is null and l.head <> l.cursor
+             then format('%s holds positions %s to %s back without a lease.',
+                         name, l.head, l.cursor - 1) end,
+        case when l.token is not null and l.head >= l.cursor
+             then format('%s is under lease %s with no position leased.', name, l.token) end,
+        case when l.active and l.token is null and l.ready_at is null and l.halted_at is null
+                  and l.paused_at is null and l.rank_at is null
+             then format('%s may be claimed and has no rank: no claim finds it.', name) end,
+        case when l.rank_at is not null and (
+                      not l.active or l.token is not null or l.ready_at is not null
+                      or l.halted_at is not null or l.paused_at is not null)
+             then format('%s has a rank and must not be claimed.', name) end,
+        case when l.rank_at is not null
+                  and l.suspect <> (l.key is not null and l.cursor <= l.suspect_last)
+             then format('%s says that its head is %s suspect, and positions up to %s are.',
+                         name, case when l.suspect then 'a' else 'no' end, l.suspect_last) end,
+        case when l.halted_at is not null and l.halted_job is distinct from j.id
+             then format('%s is halted on job %s, which is not its head.',
+                         name, l.halted_job) end,
+        case when l.halted_at is not null
+                  and not exists (select from inturn.dead d where d.id = l.halted_job)
+             then format('%s is halted on job %s, which is not among the dead letters.',
+                         name, l.halted_job) end,
+        case when l.key is not null and l.token is null and l.halted_at is null and l.active
+                  and l.waiting_since is not null
+                  and (l.kind, l.priority, l.round, l.waiting_since)
+                      <> (j.kind, j.priority, j.round, j.enqueued_at)
+             then format('%s does not know its head, job %s, as it is.', name, j.id) end
+    ]) with ordinality as faults(said, sort)
+    where faults.said is not null
+) found where number <= 20

@@ -1,0 +1,18 @@
+-- Keyed lanes in which a round falls, or is above what the tail remembers: at most 20 sentences.
+-- A run is cut before the first round that is not open: right only while rounds never fall.
+select format('the round falls from %s to %s at position %s of lane %s (%L of queue %L).',
+              before, round, position, lane, key, queue)
+from (
+    select j.lane, j.position, j.round, l.key, l.queue,
+           lag(j.round) over (partition by j.lane order by j.position) as before
+    from inturn.lane l
+    join inturn.tail t on t.lane = l.id and t.round > 0
+    join inturn.job j on j.lane = l.id and j.position >= l.head
+    where l.key is not null
+    union all
+    select t.lane, t.last + 1, t.round, l.key, l.queue,
+           (select max(j.round) from inturn.job j where j.lane = l.id and j.position >= l.head)
+    from inturn.lane l join inturn.tail t on t.lane = l.id where l.key is not null and t.round > 0
+) rounds
+where round < before
+limit 20

@@ -1,0 +1,37 @@
+-- Jobs that wait for others in a way that may never end: at most 20 sentences of a sort.
+-- What is waited for is unfinished: dead, blocked, parked, or in the log and not behind its lane's
+-- cursor. Only a fresh blocked job may wait for what is finished, until a reclaim admits it.
+with awaited as (
+    select w.job, w.on_job, coalesce(b.fresh, false) as fresh, l.id as lane,
+           exists (select from inturn.dead d where d.id = w.on_job)
+           or exists (select from inturn.blocked d where d.id = w.on_job)
+           or exists (select from inturn.parked d where d.id = w.on_job) as aside,
+           exists (select from inturn.cancelled c where c.id = w.on_job) as cancelled,
+           j.position >= case when l.key is null then l.cursor else l.head end
+           or exists (select from inturn.run r
+                      where r.lane = j.lane and j.position between r.first and r.last
+                        and not r.settled @> j.position) as standing
+    from inturn.waits w
+    left join inturn.blocked b on b.id = w.job
+    left join inturn.job j on j.id = w.on_job
+    left join inturn.lane l on l.id = j.lane
+)
+select said from (
+    select faults.said, row_number() over (partition by faults.sort) as number from (
+        select 1 as sort, format('job %s waits for job %s and is not blocked.', w.job, w.on_job)
+               as said
+        from inturn.waits w left join inturn.blocked b on b.id = w.job where b.id is null
+        union all
+        select 2, format('job %s is blocked and waits for nothing.', b.id)
+        from inturn.blocked b where not exists (select from inturn.waits w where w.job = b.id)
+        union all
+        select 3, format('job %s waits for job %s, which is not there.', job, on_job)
+        from awaited where not aside and not cancelled and lane is null
+        union all
+        select 4, format('job %s waits for job %s, which is cancelled.', job, on_job)
+        from awaited where cancelled and not fresh
+        union all
+        select 5, format('job %s waits for job %s, which is done.', job, on_job)
+        from awaited where not aside and not cancelled and not standing and not fresh
+    ) faults
+) found where number <= 20

@@ -1,0 +1,4 @@
+-- The slow sweep: blocked jobs whose wait ended unseen, and lanes that were stranded (there are
+-- none).
+select inturn.admit(1000, coalesce($1::timestamptz, clock_timestamp())),
+    inturn.mend(coalesce($1::timestamptz, clock_timestamp()))

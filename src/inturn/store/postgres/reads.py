@@ -1,0 +1,224 @@
+"""Reading jobs, dead letters and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.errors import UnknownJob
+from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView
+from inturn.model.lane import LaneView
+from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
+from inturn.policy.explain import explain as sentence
+from inturn.store.paging import check_rows_max, decode_cursor, encode_cursor
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+from inturn.store.postgres.status import lanes
+from inturn.store.protocol import Page
+
+WALK_ROWS = 5_000
+"""How many rows of the log are looked at in the order of ids before lanes are searched instead."""
+
+AWAITED_SAID = 5
+"""How many of the jobs that a blocked one waits for are named."""
+
+_FIRST = UUID(int=0)
+_errors_decoder = msgspec.json.Decoder(tuple[AttemptError, ...])
+
+
+async def job(connection: Connection, job: UUID, now: datetime) -> JobView:
+    """Return a job with its state and place in line. Raises ``UnknownJob``."""
+    for view in await _views(connection, [job], now):
+        return view
+    raise UnknownJob(job)
+
+
+async def jobs(
+    connection: Connection,
+    *,
+    now: datetime,
+    state: JobState | None = None,
+    queue: str | None = None,
+    kind: str | None = None,
+    key: str | None = None,
+    cursor: str | None = None,
+    rows_max: int = 100,
+) -> Page[JobView]:
+    """List jobs by id, oldest first, all as they were at one moment."""
+    check_rows_max(rows_max)
+    after = _FIRST if cursor is None else decode_cursor(cursor, UUID)[0]
+    asked = (after, queue, kind, key, rows_max + 1)
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        found = sorted(await _ids(connection, asked, state, now))
+        views = await _views(connection, found[:rows_max], now)
+    ends = len(found) <= rows_max
+    return Page(rows=tuple(views), cursor=None if ends else encode_cursor(found[rows_max - 1]))
+
+
+async def result(connection: Connection, job: UUID, now: datetime) -> str | None:
+    """Return the JSON text a job's handler returned, while it is kept."""
+    value: str | None = await connection.fetchval(query("result"), job, now)
+    return value
+
+
+async def explain(connection: Connection, job: UUID, now: datetime) -> str:
+    """Say in one sentence why a job is where it is. Raises ``UnknownJob``."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        for view in await _views(connection, [job], now):
+            return sentence(await _facts(connection, view, now))
+    raise UnknownJob(job)
+
+
+async def dead_letters(
+    connection: Connection,
+    *,
+    queue: str | None = None,
+    kind: str | None = None,
+    key: str | None = None,
+    cursor: str | None = None,
+    rows_max: int = 100,
+) -> Page[DeadLetter]:
+    """List dead letters, oldest death first."""
+    check_rows_max(rows_max)
+    after = (None, None) if cursor is None else decode_cursor(cursor, datetime, UUID)
+    rows = await connection.fetch(query("dead_letters"), *after, queue, kind, key, rows_max + 1)
+    letters = tuple(
+        DeadLetter(
+            job=_job(row),
+            attempts=row["attempts"],
+            errors=_errors(row["errors"]),
+            reason=row["reason"],
+            died_at=row["died_at"],
+        )
+        for row in rows[:rows_max]
+    )
+    if len(rows) <= rows_max:
+        return Page(rows=letters)
+    return Page(rows=letters, cursor=encode_cursor(letters[-1].died_at, letters[-1].job.id))
+
+
+async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
+    """Gather what there is to know about a job's place."""
+    lane = await _lane(connection, view)
+    keyed = lane is not None and lane.key is not None
+    row = await connection.fetchrow(
+        query("explain"),
+        view.job.queue,
+        lane.id if lane is not None and keyed else None,
+        lane.kind if lane is not None and keyed else view.job.kind,
+        now - timedelta(seconds=WORKER_SEEN_SECONDS),
+    )
+    awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
+    return Facts(
+        view=view,
+        now=now,
+        gate=row["gate"],
+        queue_paused_by=row["paused_by"],
+        lane=lane,
+        head=row["head"],
+        head_worker=row["head_worker"],
+        awaited=tuple(Awaited(job=one[0], state=JobState(one[1])) for one in awaited),
+        taken=row["taken"],
+    )
+
+
+async def _lane(connection: Connection, view: JobView) -> LaneView | None:
+    """Return the lane that a job stands in, or that is halted on it."""
+    queue, key = view.job.queue, view.job.key
+    if view.state is JobState.DEAD and key is not None:
+        halted = await lanes(connection, queue, key=key)
+        return next((lane for lane in halted.rows if lane.halted_job == view.job.id), None)
+    if view.lane is None or (view.ahead is None and view.state is not JobState.RUNNING):
+        return None
+    page = await lanes(connection, queue, cursor=encode_cursor(view.lane - 1), rows_max=1)
+    return page.rows[0]
+
+
+_Asked = tuple[UUID, str | None, str | None, str | None, int]
+"""What a list is asked for: ids after this one, queue, kind, key, and how many."""
+
+
+async def _ids(
+    connection: Connection, asked: _Asked, state: JobState | None, now: datetime
+) -> set[UUID]:
+    """Return the first ids of each place in which jobs of this state are."""
+    found: set[UUID] = set()
+    if state is not JobState.DONE:
+        found |= await _from(connection, "jobs_aside", *asked, state, now)
+    if state is JobState.RUNNING:
+        found |= await _from(connection, "jobs_leased", *asked)
+    elif state is JobState.RETRYING:
+        found |= await _from(connection, "jobs_retrying", *asked)
+    elif state in (None, JobState.WAITING, JobState.DONE):
+        found |= await _ids_in_log(connection, asked, state)
+    return found
+
+
+async def _ids_in_log(connection: Connection, asked: _Asked, state: JobState | None) -> set[UUID]:
+    """Return the first ids in the log: by a short walk, or from the lanes if that is not enough."""
+    found = await _from(connection, "jobs_walked", *asked, state, WALK_ROWS)
+    if len(found) == asked[-1] or await connection.fetchval(
+        query("jobs_walk_ends"), asked[0], WALK_ROWS
+    ):
+        return found
+    if state is not JobState.DONE:
+        found |= await _from(connection, "jobs_waiting", *asked)
+    if state is not JobState.WAITING:
+        found |= await _from(connection, "jobs_done", *asked)
+    if state is None:
+        found |= await _from(connection, "jobs_leased", *asked)
+        found |= await _from(connection, "jobs_retrying", *asked)
+    return found
+
+
+async def _from(connection: Connection, name: str, *arguments: object) -> set[UUID]:
+    return {row[0] for row in await connection.fetch(query(name), *arguments)}
+
+
+async def _views(connection: Connection, ids: Sequence[UUID], now: datetime) -> list[JobView]:
+    if not ids:
+        return []
+    return [_view(row) for row in await connection.fetch(query("job_views"), ids, now)]
+
+
+def _view(row: Any) -> JobView:
+    return JobView(
+        job=_job(row),
+        state=JobState(row["state"]),
+        lane=row["lane"],
+        position=row["position"],
+        ahead=row["ahead"],
+        run_at=row["run_at"],
+        attempt=row["attempt"],
+        errors=_errors(row["errors"]),
+        worker=row["worker"],
+        leased_until=row["leased_until"],
+        waits_for=tuple(row["waits_for"] or ()),
+        suspect=row["suspect"],
+        died_at=row["died_at"],
+        cancelled_by=row["cancelled_by"],
+        reason=row["reason"],
+    )
+
+
+def _job(row: Any) -> Job:
+    return Job(
+        id=row["id"],
+        queue=row["queue"],
+        key=row["key"],
+        kind=row["kind"],
+        payload=row["payload"],
+        priority=row["priority"],
+        round=row["round"],
+        attempts_max=row["attempts_max"],
+        timeout_seconds=row["timeout_seconds"],
+        enqueued_at=row["enqueued_at"],
+    )
+
+
+def _errors(kept: str | None) -> tuple[AttemptError, ...]:
+    return () if kept is None else _errors_decoder.decode(kept)

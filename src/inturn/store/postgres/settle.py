@@ -1,0 +1,109 @@
+"""Settling: verdicts brought into ranges and arrays, then one call of a SQL function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from inturn.model import bounds
+from inturn.model.errors import LeaseLost
+from inturn.policy.settlement import (
+    Settlement,
+    check_settlement,
+    done_ranges,
+    error_text,
+    tallies,
+)
+from inturn.policy.verdict import Bury, Done, Retry
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+
+Run = tuple[int, int, int, int]
+"""Positions that are done: token, lane, first, last."""
+
+_json = msgspec.json.Encoder()
+
+
+async def settle(
+    connection: Connection, settlements: Sequence[Settlement], worker: str, now: datetime | None
+) -> None:
+    """Say what became of leased jobs, in the transaction the connection is in."""
+    open_runs: list[Run] = []
+    keyed_runs: list[Run] = []
+    parked: list[int] = []
+    others: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for settlement in settlements:
+        lease = settlement.lease
+        run = settlement.done_run()
+        if run is not None:
+            ranges = [run]
+        else:
+            check_settlement(settlement)
+            _collect(settlement, others, results)
+            ranges = done_ranges(settlement)
+        if lease.lane is None:
+            parked.extend(lease.token for _ in ranges)
+            continue
+        if lease.key is not None and len(ranges) > 1:
+            raise LeaseLost([lease.token])
+        runs = open_runs if lease.key is None else keyed_runs
+        for first, last in ranges:
+            runs.append((lease.token, lease.lane, first, last))
+    if not (open_runs or keyed_runs or parked or others):
+        return
+    await connection.execute(
+        query("settle"),
+        *_columns(open_runs),
+        *_columns(keyed_runs),
+        parked,
+        _json.encode(others).decode(),
+        _json.encode(results).decode(),
+        _json.encode(tallies(settlements)).decode(),
+        worker,
+        now,
+    )
+
+
+def _columns(runs: list[Run]) -> Iterable[Sequence[int]]:
+    return zip(*runs, strict=True) if runs else ((), (), (), ())
+
+
+def _collect(
+    settlement: Settlement, others: list[dict[str, Any]], results: list[dict[str, Any]]
+) -> None:
+    """Gather what is not simply done, and the results to keep."""
+    for outcome in settlement.outcomes:
+        verdict = outcome.verdict
+        if type(verdict) is Done:
+            if verdict.result is not None:
+                seconds = verdict.result_seconds
+                results.append(
+                    {
+                        "job": outcome.job.id,
+                        "value": verdict.result,
+                        "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
+                    }
+                )
+            continue
+        other: dict[str, Any] = {
+            "token": settlement.lease.token,
+            "lane": settlement.lease.lane,
+            "position": outcome.job.position,
+            "verdict": "release",
+            "delay": 0.0,
+            "counted": True,
+        }
+        if type(verdict) is Retry:
+            other |= {
+                "verdict": "retry",
+                "delay": verdict.delay_seconds,
+                "error": error_text(verdict),
+                "counted": verdict.counted,
+            }
+        elif type(verdict) is Bury:
+            other |= {"verdict": "bury", "error": error_text(verdict)}
+        others.append(other)

@@ -1,0 +1,112 @@
+"""Reading queues, lanes, workers and statistics: what an operator watches."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from inturn.model.lane import LaneState, LaneView, OnDead, QueueSettings, QueueStatus
+from inturn.model.worker import Stat, WorkerView
+from inturn.store.paging import check_rows_max, decode_cursor, encode_cursor
+from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import query
+from inturn.store.protocol import Page
+
+
+async def queues(connection: Connection, now: datetime) -> list[QueueStatus]:
+    """Return every queue's settings, depth and oldest age, by name."""
+    return [_queue_status(row) for row in await connection.fetch(query("queues"), now)]
+
+
+async def lanes(
+    connection: Connection,
+    queue: str,
+    *,
+    key: str | None = None,
+    cursor: str | None = None,
+    rows_max: int = 100,
+) -> Page[LaneView]:
+    """List a queue's lanes in the order they were made, or the one lane of a key."""
+    check_rows_max(rows_max)
+    after = 0 if cursor is None else decode_cursor(cursor, int)[0]
+    rows = await connection.fetch(query("lanes"), queue, key, after, rows_max + 1)
+    found = tuple(_lane_view(queue, row) for row in rows[:rows_max])
+    return Page(rows=found, cursor=encode_cursor(found[-1].id) if len(rows) > rows_max else None)
+
+
+async def workers(connection: Connection) -> list[WorkerView]:
+    """Return the workers that were heard of lately, the latest first."""
+    return [
+        WorkerView(
+            id=row["id"],
+            host=row["host"],
+            pid=row["pid"],
+            version=row["version"],
+            queues=tuple(row["queues"]),
+            kinds=tuple(row["kinds"]),
+            running=row["running"],
+            started_at=row["started_at"],
+            seen_at=row["seen_at"],
+        )
+        for row in await connection.fetch(query("workers"))
+    ]
+
+
+async def stats(connection: Connection, queue: str, since: datetime) -> list[Stat]:
+    """Return what was settled per kind and minute, oldest minute first."""
+    return [
+        Stat(
+            queue=queue,
+            kind=row["kind"],
+            minute_at=row["minute_at"],
+            done=row["done"],
+            retried=row["retried"],
+            buried=row["buried"],
+            released=row["released"],
+            seconds_sum=row["seconds_sum"],
+            durations=tuple(row["durations"]),
+        )
+        for row in await connection.fetch(query("stats"), queue, since)
+    ]
+
+
+def _queue_status(row: Any) -> QueueStatus:
+    return QueueStatus(
+        name=row["name"],
+        settings=QueueSettings(
+            on_dead=OnDead(row["on_dead"]),
+            depth_max=row["depth_max"],
+            lane_depth_max=row["lane_depth_max"],
+            keep_done_seconds=row["keep_done_seconds"],
+            aging_seconds=row["aging_seconds"],
+        ),
+        gate=row["gate"],
+        paused_by=row["paused_by"],
+        waiting=row["waiting"],
+        running=row["running"],
+        scheduled=row["scheduled"],
+        retrying=row["retrying"],
+        blocked=row["blocked"],
+        dead=row["dead"],
+        lanes=row["lanes"],
+        halted=row["halted"],
+        oldest_at=row["oldest_at"],
+    )
+
+
+def _lane_view(queue: str, row: Any) -> LaneView:
+    return LaneView(
+        id=row["id"],
+        queue=queue,
+        key=row["key"],
+        kind=row["kind"],
+        priority=row["priority"],
+        round=row["round"],
+        state=LaneState(row["state"]),
+        cursor=row["cursor"],
+        last=row["last"],
+        depth=row["depth"],
+        ready_at=row["ready_at"],
+        halted_job=row["halted_job"],
+        paused_by=row["paused_by"],
+    )

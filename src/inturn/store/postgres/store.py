@@ -1,0 +1,419 @@
+"""The PostgreSQL store: each verb one call of the SQL function of the same name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from inturn.model import bounds
+from inturn.model.admissible import (
+    check_claim,
+    check_jobs,
+    check_name,
+    check_number,
+    check_settings,
+    check_whole,
+)
+from inturn.model.clock import Clock
+from inturn.model.errors import UnknownJob
+from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
+from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
+from inturn.model.lease import Claim, Lease, Reclaimed
+from inturn.model.worker import Stat, WorkerView
+from inturn.policy.settlement import Settlement
+from inturn.store.postgres import checks, lanes, migrate, reads, status
+from inturn.store.postgres.claim import claim, extend
+from inturn.store.postgres.enqueue import enqueue, tickets
+from inturn.store.postgres.faults import told
+from inturn.store.postgres.listener import Listener
+from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.settle import settle
+from inturn.store.postgres.sql import query
+from inturn.store.protocol import Page, Pruned
+
+
+class PostgresStore:
+    """A store that many machines share.
+
+    ``patience_seconds``: how long a verb goes on trying while the server is away. ``pooler=True``
+    (in a URL: ``?pooler=transaction``) is for servers behind a pooler that hands a connection on
+    after every transaction: no prepared statements, no session settings, polling instead of LISTEN.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        connections_max: int = 10,
+        statement_seconds: float = 30.0,
+        lock_seconds: float = 10.0,
+        patience_seconds: float = 30.0,
+        pooler: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._pool = Pool(
+            url,
+            connections_max=connections_max,
+            statement_seconds=statement_seconds,
+            lock_seconds=lock_seconds,
+            patience_seconds=patience_seconds,
+            pooler=pooler,
+        )
+        self._listener = Listener(self._pool)
+
+    # Life
+
+    async def open(self) -> None:
+        """Connect, and refuse a database this inturn cannot work with."""
+        await self._pool.open()
+        try:
+            await self._pool.run(migrate.check_version)
+        except BaseException:
+            await self._pool.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._listener.close()
+        await self._pool.close()
+
+    async def migrate(self) -> int:
+        """Bring the tables to this version."""
+        await self._pool.open()
+        return await self._pool.run(migrate.migrate)
+
+    async def check(self) -> list[str]:
+        """Verify every invariant of the tables."""
+        return await self._pool.run(checks.check)
+
+    async def prune(self) -> Pruned:
+        """Take away history past its time, idle lanes, and what has expired."""
+
+        async def verb(connection: Connection) -> Pruned:
+            return Pruned(
+                **await connection.fetchrow("select * from inturn.prune($1)", self._now())
+            )
+
+        return await self._pool.run(verb)
+
+    # Producers
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+        """Accept jobs, all or none; in the caller's transaction if its connection is given."""
+        if not jobs:
+            return []
+        check_jobs(jobs)
+        if connection is not None:
+            with told():
+                return await enqueue(connection, jobs, self._now())
+        wanted = {job.id for job in jobs}
+        again = False
+
+        async def verb(connection: Connection) -> list[Ticket]:
+            nonlocal again
+            async with connection.transaction():
+                # After a lost answer or a known id: what is stored already is not stored again.
+                known = await tickets(connection, list(wanted)) if again else {}
+                again = True
+                fresh = [job for job in jobs if job.id not in known]
+                placed = await enqueue(connection, fresh, self._now()) if fresh else []
+            known |= {job.id: ticket for job, ticket in zip(fresh, placed, strict=True)}
+            return [known[job.id] for job in jobs]
+
+        try:
+            return await self._pool.run(verb)
+        except asyncpg.UniqueViolationError:
+            return await self._pool.run(verb)
+
+    # Workers
+
+    async def claim(
+        self,
+        queue: str,
+        *,
+        jobs_max: int,
+        worker: str,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        kinds: Collection[str] | None = None,
+        suspects_max: int = 1,
+    ) -> list[Claim]:
+        """Lease up to ``jobs_max`` jobs."""
+        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max)
+        return await self._pool.run(
+            lambda connection: claim(
+                connection,
+                queue,
+                jobs_max=jobs_max,
+                worker=worker,
+                lease_seconds=lease_seconds,
+                kinds=kinds,
+                suspects_max=suspects_max,
+                now=self._now(),
+            )
+        )
+
+    async def extend(
+        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+    ) -> list[Lease]:
+        """Prolong leases; return those that are lost."""
+        check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
+        return await self._pool.run(
+            lambda connection: extend(connection, leases, lease_seconds, self._now())
+        )
+
+    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+        """Say what became of leased jobs."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._pool.run(
+            lambda connection: settle(connection, settlements, worker, self._now())
+        )
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[PostgresTransaction]:
+        """Open one transaction for settle, enqueue and the caller's own statements."""
+        with told():
+            async with self._pool.connection() as connection, connection.transaction():
+                yield PostgresTransaction(connection, self._now())
+
+    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+        """Take back leases that ran out; admit blocked jobs; mend what the slow sweep finds."""
+
+        check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
+
+        async def verb(connection: Connection) -> Reclaimed:
+            row = await connection.fetchrow(query("reclaim"), leases_max, self._now())
+            await connection.execute(query("sweep"), self._now())
+            return Reclaimed(**row)
+
+        return await self._pool.run(verb)
+
+    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+        """Sleep until work may have arrived."""
+        due = await self._pool.run(
+            lambda connection: connection.fetchrow(query("next_due"), list(queues))
+        )
+        if self._clock is None and due["due"] is not None:
+            seconds = (due["due"] - due["now"]).total_seconds()
+            if seconds <= timeout_seconds:
+                await self._listener.wait(queues, timeout_seconds=seconds)
+                return True
+        return await self._listener.wait(queues, timeout_seconds=timeout_seconds)
+
+    async def beat(self, worker: WorkerView) -> None:
+        """Say that a worker lives."""
+        check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
+        await self._pool.run(
+            lambda connection: connection.execute(
+                query("beat"),
+                worker.id,
+                worker.host,
+                worker.pid,
+                worker.version,
+                list(worker.queues),
+                list(worker.kinds),
+                worker.running,
+                self._now(),
+            )
+        )
+
+    # Operators
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        """Set how a queue behaves."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_settings(settings)
+        await self._pool.run(lambda connection: lanes.configure(connection, queue, settings))
+
+    async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
+        """Hold a queue, or one keyed lane of it."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        await self._pool.run(
+            lambda connection: lanes.pause(connection, queue, key, by, self._now())
+        )
+
+    async def resume(self, queue: str, *, key: str | None = None) -> None:
+        """Let a paused queue, or one keyed lane of it, go on."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        await self._pool.run(lambda connection: lanes.resume(connection, queue, key, self._now()))
+
+    async def open_gate(self, queue: str, round: int) -> int:
+        """Open the gate as far as a round."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_whole("round", round, 0, bounds.ROUND_MAX)
+        return await self._pool.run(lambda connection: lanes.open_gate(connection, queue, round))
+
+    async def advance_gate(self, queue: str) -> Gate:
+        """Open the next round if nothing of the open ones is unfinished."""
+        return await self._pool.run(lambda connection: lanes.advance_gate(connection, queue))
+
+    async def retry_lane(self, queue: str, key: str) -> UUID:
+        """Run a halted lane's head again."""
+        return await self._decide(queue, key, "retry", "")
+
+    async def skip_lane(self, queue: str, key: str) -> UUID:
+        """Leave a halted lane's head among the dead letters and go on."""
+        return await self._decide(queue, key, "skip", "")
+
+    async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
+        """Cancel a halted lane's head for good and go on."""
+        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        return await self._decide(queue, key, "drop", by)
+
+    async def _decide(self, queue: str, key: str, decision: str, by: str) -> UUID:
+        return await self._pool.run(
+            lambda connection: lanes.decide_lane(connection, queue, key, decision, by, self._now())
+        )
+
+    async def cancel(self, job: UUID, *, by: str) -> JobState:
+        """Cancel a job that is not running; return the state it has now."""
+        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        state = await self._pool.run(
+            lambda connection: connection.fetchval(query("cancel"), job, by, self._now())
+        )
+        if state is None:
+            raise UnknownJob(job)
+        return JobState(state)
+
+    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+        """Put dead letters back with fresh attempts; return those that were dead until now."""
+        rows = await self._pool.run(
+            lambda connection: connection.fetch(query("dead_retry"), sorted(set(jobs)), self._now())
+        )
+        return [row["id"] for row in rows]
+
+    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+        """Cancel dead letters for good; return those that were dead until now."""
+        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        rows = await self._pool.run(
+            lambda connection: connection.fetch(
+                query("dead_drop"), sorted(set(jobs)), by, self._now()
+            )
+        )
+        return [row["id"] for row in rows]
+
+    # Readers
+
+    async def dead_letters(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+        cursor: str | None = None,
+        rows_max: int = 100,
+    ) -> Page[DeadLetter]:
+        """List dead letters, oldest death first."""
+        return await self._pool.run(
+            lambda connection: reads.dead_letters(
+                connection, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
+            )
+        )
+
+    async def job(self, job: UUID) -> JobView:
+        """Return a job with its state and place in line."""
+        now = await self.now()
+        return await self._pool.run(lambda connection: reads.job(connection, job, now))
+
+    async def jobs(
+        self,
+        *,
+        state: JobState | None = None,
+        queue: str | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+        cursor: str | None = None,
+        rows_max: int = 100,
+    ) -> Page[JobView]:
+        """List jobs by id, oldest first."""
+        now = await self.now()
+        return await self._pool.run(
+            lambda connection: reads.jobs(
+                connection,
+                now=now,
+                state=state,
+                queue=queue,
+                kind=kind,
+                key=key,
+                cursor=cursor,
+                rows_max=rows_max,
+            )
+        )
+
+    async def result(self, job: UUID) -> str | None:
+        """Return the JSON text a job's handler returned, while it is kept."""
+        now = await self.now()
+        return await self._pool.run(lambda connection: reads.result(connection, job, now))
+
+    async def explain(self, job: UUID) -> str:
+        """Say why a job is where it is."""
+        now = await self.now()
+        return await self._pool.run(lambda connection: reads.explain(connection, job, now))
+
+    async def lanes(
+        self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
+    ) -> Page[LaneView]:
+        """List a queue's lanes, or the one lane of a key."""
+        return await self._pool.run(
+            lambda connection: status.lanes(
+                connection, queue, key=key, cursor=cursor, rows_max=rows_max
+            )
+        )
+
+    async def queues(self) -> list[QueueStatus]:
+        """Return every queue's settings, depth and oldest age."""
+        now = await self.now()
+        return await self._pool.run(lambda connection: status.queues(connection, now))
+
+    async def workers(self) -> list[WorkerView]:
+        """Return the workers that were heard of lately."""
+        return await self._pool.run(status.workers)
+
+    async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
+        """Return what was settled per kind and minute since a time."""
+        return await self._pool.run(lambda connection: status.stats(connection, queue, since))
+
+    async def now(self) -> datetime:
+        """Return the store's time: the database's, unless a clock was given."""
+        if self._clock is not None:
+            return self._clock.now()
+        time: datetime = await self._pool.run(
+            lambda connection: connection.fetchval("select clock_timestamp()")
+        )
+        return time
+
+    def _now(self) -> datetime | None:
+        """Return the given clock's time; None lets the database use its own."""
+        return None if self._clock is None else self._clock.now()
+
+
+class PostgresTransaction:
+    """One transaction of the store. ``connection`` is its asyncpg connection."""
+
+    def __init__(self, connection: Connection, now: datetime | None) -> None:
+        self.connection = connection
+        self._now = now
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs when the transaction commits."""
+        if not jobs:
+            return []
+        check_jobs(jobs)
+        with told():
+            return await enqueue(self.connection, jobs, self._now)
+
+    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+        """Settle when the transaction commits; a lost lease spoils it."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        with told():
+            await settle(self.connection, settlements, worker, self._now)
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the caller's own and return its rows."""
+        return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]

@@ -1,0 +1,288 @@
+"""The store's contract: every verb, and what it promises. ``tests/contract`` is its definition.
+
+Time comes from the clock a store is opened with; without one, PostgreSQL uses the database's clock
+and SQLite the machine's. Every verb is one transaction: it happens whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from inturn.model import bounds
+from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
+from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
+from inturn.model.lease import Claim, Lease, Reclaimed
+from inturn.model.worker import Stat, WorkerView
+from inturn.policy.settlement import Settlement
+
+Row = TypeVar("Row")
+
+
+class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
+    """Some rows of a list, and the cursor that continues it (None at the end)."""
+
+    rows: tuple[Row, ...]
+    cursor: str | None = None
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prune took away."""
+
+    jobs: int = 0
+    lanes: int = 0
+    cancelled: int = 0
+    results: int = 0
+    dedupes: int = 0
+    stats: int = 0
+    workers: int = 0
+
+
+class Transaction(Protocol):
+    """One transaction of the store: settle, enqueue and the caller's own statements together."""
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """As ``Store.enqueue``, committed with the rest of the transaction."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+        """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
+        ...
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the caller's own, in the store's dialect, and return its rows."""
+        ...
+
+
+class Store(Protocol):
+    """Where jobs, lanes and leases live."""
+
+    # Life
+
+    async def open(self) -> None:
+        """Connect. Refuses a store without tables (``SchemaMissing``) or of a newer version."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect. May be called twice."""
+        ...
+
+    async def migrate(self) -> int:
+        """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
+        ...
+
+    async def check(self) -> list[str]:
+        """Verify every invariant of the tables; return a sentence for each that does not hold."""
+        ...
+
+    async def prune(self) -> Pruned:
+        """Take away finished history past its time, idle lanes, and what has expired.
+
+        A done job is kept at least its queue's ``keep_done_seconds`` from the first prune that
+        found it done.
+        """
+        ...
+
+    # Producers
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+        """Accept jobs, all or none, in the given order within each key.
+
+        ``connection`` is the caller's own database connection inside a transaction of its own
+        (PostgreSQL: asyncpg); the jobs are then accepted when that transaction commits.
+        Raises ``BadInput``, ``DedupeConflict``, ``QueueFull``; then nothing is stored.
+        """
+        ...
+
+    # Workers
+
+    async def claim(
+        self,
+        queue: str,
+        *,
+        jobs_max: int,
+        worker: str,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        kinds: Collection[str] | None = None,
+        suspects_max: int = 1,
+    ) -> list[Claim]:
+        """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age.
+
+        From a keyed lane only its head and the jobs right behind it, all to this worker; a lane
+        whose head waits to retry gives nothing. Costs a row per lane touched, whatever the
+        backlog. A suspect comes under a lease of its own (``lease.alone``), at most
+        ``suspects_max`` of them. With ``kinds``, only lanes whose head is of one of these; a job
+        behind it may be of another kind, and is to be released. Delayed jobs that are due and
+        lanes whose retry is due take their place first.
+        """
+        ...
+
+    async def extend(
+        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+    ) -> list[Lease]:
+        """Prolong leases from now on; return those that are lost."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+        """Say what became of leased jobs: done, retry, bury or release, in any mix.
+
+        A token that is gone, or a position not leased under it: ``LeaseLost``, and nothing of the
+        call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
+        done one join their lanes in the same transaction.
+        """
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open one transaction for settle, enqueue and the caller's own statements."""
+        ...
+
+    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+        """Take back leases that ran out. Their unsettled jobs become suspects, leased alone.
+
+        Only a suspect that was leased alone has the crash counted against it; when its attempts
+        are spent it is buried. Also admits blocked jobs whose wait ended unseen and mends what
+        the slow sweep of the design looks for; every worker calls this, from time to time.
+        """
+        ...
+
+    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+        """Sleep until work may have arrived in one of the queues; say whether it was woken.
+
+        A hint, never a promise: claim after it either way. Returns early when a delayed job or a
+        retry becomes due.
+        """
+        ...
+
+    async def beat(self, worker: WorkerView) -> None:
+        """Say that a worker lives, what it runs, and which queues and kinds it takes."""
+        ...
+
+    # Operators: queues and lanes
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        """Set how a queue behaves, making it if need be."""
+        ...
+
+    async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
+        """Hold a queue, or one keyed lane of it. What runs goes on running."""
+        ...
+
+    async def resume(self, queue: str, *, key: str | None = None) -> None:
+        """Let a paused queue, or one keyed lane of it, go on."""
+        ...
+
+    async def open_gate(self, queue: str, round: int) -> int:
+        """Open the gate as far as ``round`` (it never closes); return the highest open round."""
+        ...
+
+    async def advance_gate(self, queue: str) -> Gate:
+        """Open the next round that has jobs if nothing of the open rounds is unfinished.
+
+        Waiting, running, retrying and blocked jobs are unfinished; where dead letters halt a
+        queue (``on_dead``), they are too.
+        """
+        ...
+
+    async def retry_lane(self, queue: str, key: str) -> UUID:
+        """Run a halted lane's head again, with fresh attempts, in its place; return its id."""
+        ...
+
+    async def skip_lane(self, queue: str, key: str) -> UUID:
+        """Leave a halted lane's head among the dead letters and go on with the next."""
+        ...
+
+    async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
+        """Cancel a halted lane's head for good and go on with the next."""
+        ...
+
+    # Operators: jobs and dead letters
+
+    async def cancel(self, job: UUID, *, by: str) -> JobState:
+        """Cancel a job that is not running; return the state it has now.
+
+        ``cancelled`` if it was or is cancelled; ``running``, ``done`` or ``dead`` if it is too late
+        (a dead letter is dropped with ``dead_drop``). Jobs that wait for it are buried with the
+        reason. Raises ``UnknownJob``.
+        """
+        ...
+
+    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+        """Put dead letters back with fresh attempts; return those that were dead until now.
+
+        Keyed: at its lane's head if the lane is halted on it, else at the tail. Asked again, it
+        does nothing: a job is put back once.
+        """
+        ...
+
+    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+        """Cancel dead letters for good; return those that were dead until now.
+
+        Jobs that wait for them are buried with the reason; a lane halted on one goes on.
+        """
+        ...
+
+    async def dead_letters(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+        cursor: str | None = None,
+        rows_max: int = 100,
+    ) -> Page[DeadLetter]:
+        """List dead letters, oldest death first."""
+        ...
+
+    # Readers
+
+    async def job(self, job: UUID) -> JobView:
+        """Return a job with its state and place in line. Raises ``UnknownJob``."""
+        ...
+
+    async def jobs(
+        self,
+        *,
+        state: JobState | None = None,
+        queue: str | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+        cursor: str | None = None,
+        rows_max: int = 100,
+    ) -> Page[JobView]:
+        """List jobs by id, oldest first."""
+        ...
+
+    async def result(self, job: UUID) -> str | None:
+        """Return the JSON text a job's handler returned, while it is kept."""
+        ...
+
+    async def explain(self, job: UUID) -> str:
+        """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
+        ...
+
+    async def lanes(
+        self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
+    ) -> Page[LaneView]:
+        """List a queue's lanes, or the one lane of a key."""
+        ...
+
+    async def queues(self) -> list[QueueStatus]:
+        """Return every queue's settings, depth and oldest age, in milliseconds at any backlog."""
+        ...
+
+    async def workers(self) -> list[WorkerView]:
+        """Return the workers that were heard of lately, the latest first."""
+        ...
+
+    async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
+        """Return what was settled per kind and minute since a time."""
+        ...
+
+    async def now(self) -> datetime:
+        """Return the store's time."""
+        ...

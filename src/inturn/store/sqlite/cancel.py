@@ -1,0 +1,55 @@
+"""Cancelling a job that is not running."""
+
+from __future__ import annotations
+
+import sqlite3
+from uuid import UUID
+
+from inturn.model.errors import UnknownJob
+from inturn.model.job import JobState
+from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite.dependents import forsake
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.tickets import state_of
+from inturn.store.sqlite.times import Micros
+
+_TOO_LATE = (JobState.RUNNING, JobState.DONE, JobState.DEAD, JobState.CANCELLED)
+
+
+def cancel(connection: sqlite3.Connection, now: Micros, job: UUID, *, by: str) -> JobState:
+    """Cancel a job that is not running; return the state it has now."""
+    state = state_of(connection, now, job)
+    if state is None:
+        raise UnknownJob(job)
+    if state in _TOO_LATE:
+        return state
+    reason = f"cancelled by {by}"
+    if not _take_out(connection, now, job.bytes, by=by, reason=reason):
+        _leave_line(connection, now, job.bytes, by=by, reason=reason)
+    forsake(connection, now, job.bytes, ended=reason)
+    return JobState.CANCELLED
+
+
+def _take_out(
+    connection: sqlite3.Connection, now: Micros, job: bytes, *, by: str, reason: str
+) -> bool:
+    """Cancel a job that is blocked or parked; say whether it was."""
+    connection.execute(query("cancel_set_aside"), (now, by, reason, job))
+    removed = sum(
+        connection.execute(f"delete from {table} where {column} = ?", (job,)).rowcount
+        for table, column in (("blocked", "id"), ("parked", "id"), ("waits", "job"))
+    )
+    return removed > 0
+
+
+def _leave_line(
+    connection: sqlite3.Connection, now: Micros, job: bytes, *, by: str, reason: str
+) -> None:
+    """Cancel a job that waits in its lane. Claims pass over its position."""
+    connection.execute(query("cancel_logged"), (now, by, reason, job))
+    statement = "select lane, position from job where id = ?"
+    lane, position = connection.execute(statement, (job,)).fetchone()
+    row = lane_row.load(connection, lane)
+    assert row is not None
+    if position == row.cursor or row.waiting_since is not None:
+        lane_row.refresh(connection, queue_row.made(connection, row.queue), row)

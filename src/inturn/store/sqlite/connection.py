@@ -1,0 +1,73 @@
+"""Connections to the file: how each is opened and what it may do."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Literal
+
+from inturn.store.sqlite.faults import folder_missing, store_error
+
+MEMORY = ":memory:"
+Synchronous = Literal["full", "normal"]
+
+_WAL_BYTES_KEPT = 64 * 1024 * 1024
+_CACHE_KIBIBYTES = 32 * 1024
+_STATEMENTS_CACHED = 256
+
+
+def open_writer(path: str, *, synchronous: Synchronous, busy_seconds: float) -> sqlite3.Connection:
+    """Open the connection that writes, in WAL mode, making the file if need be."""
+    folder = Path(path).parent
+    if path != MEMORY and not folder.is_dir():
+        raise folder_missing(path, str(folder))
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = _connect(path, busy_seconds)
+        connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
+        _use_wal(connection, busy_seconds)
+        connection.execute(f"pragma synchronous = {synchronous}")
+        connection.execute(f"pragma journal_size_limit = {_WAL_BYTES_KEPT}")
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise store_error(error, path) from error
+    return connection
+
+
+def open_reader(path: str, *, busy_seconds: float) -> sqlite3.Connection:
+    """Open a connection that cannot write."""
+    try:
+        connection = _connect(path, busy_seconds)
+        connection.execute("pragma query_only = on")
+    except sqlite3.Error as error:
+        raise store_error(error, path) from error
+    return connection
+
+
+def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=_STATEMENTS_CACHED,
+    )
+    connection.execute(f"pragma cache_size = -{_CACHE_KIBIBYTES}")
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Switch to WAL, for which SQLite does not wait by itself when another does the same."""
+    deadline = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)

@@ -1,0 +1,118 @@
+"""Dead letters in an operator's hands: listed, retried, dropped."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from uuid import UUID
+
+from inturn.model.job import DeadLetter
+from inturn.store.paging import decode_cursor, encode_cursor
+from inturn.store.protocol import Page
+from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite.append import append
+from inturn.store.sqlite.drop import drop
+from inturn.store.sqlite.lanes import drop_lane, retry_lane
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob, errors_of, job_of, rank
+from inturn.store.sqlite.times import Micros, time_of
+
+
+def dead_retry(connection: sqlite3.Connection, now: Micros, jobs: Collection[UUID]) -> list[UUID]:
+    """Put dead letters back with fresh attempts; return those that were dead until now."""
+    letters = _letters(connection, jobs)
+    for letter in letters:
+        if letter.key is not None and _is_halted_on(connection, letter):
+            retry_lane(connection, now, letter.queue, letter.key)
+        else:
+            _put_back(connection, now, letter)
+    return [UUID(bytes=letter.id) for letter in letters]
+
+
+def dead_drop(
+    connection: sqlite3.Connection, now: Micros, jobs: Collection[UUID], *, by: str
+) -> list[UUID]:
+    """Cancel dead letters for good; return those that were dead until now."""
+    letters = _letters(connection, jobs)
+    for letter in letters:
+        if letter.key is not None and _is_halted_on(connection, letter):
+            drop_lane(connection, now, letter.queue, letter.key, by=by)
+        else:
+            drop(connection, now, letter.id, by=by)
+    return [UUID(bytes=letter.id) for letter in letters]
+
+
+def dead_letters(
+    connection: sqlite3.Connection,
+    now: Micros,
+    *,
+    queue: str | None,
+    kind: str | None,
+    key: str | None,
+    cursor: str | None,
+    rows_max: int,
+) -> Page[DeadLetter]:
+    """List dead letters, oldest death first."""
+    died_at, id = decode_cursor(cursor, int, UUID) if cursor is not None else (-1, UUID(int=0))
+    rows = connection.execute(
+        query("dead_letters_of_queue" if queue is not None else "dead_letters"),
+        {
+            "queue": queue,
+            "kind": kind,
+            "key": key,
+            "died_at": died_at,
+            "id": id.bytes,
+            "rows_max": rows_max + 1,
+        },
+    ).fetchall()
+    letters = tuple(
+        DeadLetter(
+            job=job_of(row),
+            attempts=row[10],
+            errors=errors_of(row[11]),
+            reason=row[12],
+            died_at=time_of(row[13]),
+        )
+        for row in rows[:rows_max]
+    )
+    if len(rows) <= rows_max:
+        return Page(rows=letters)
+    return Page(rows=letters, cursor=encode_cursor(rows[rows_max - 1][13], letters[-1].job.id))
+
+
+def _letters(connection: sqlite3.Connection, jobs: Collection[UUID]) -> list[WholeJob]:
+    """Return those of the jobs that are dead, each once, in the given order."""
+    found = []
+    for job in dict.fromkeys(jobs):
+        statement = f"select {WHOLE_JOB} from dead where id = ?"
+        row = connection.execute(statement, (job.bytes,)).fetchone()
+        if row is not None:
+            found.append(WholeJob(*row))
+    return found
+
+
+def _is_halted_on(connection: sqlite3.Connection, letter: WholeJob) -> bool:
+    assert letter.key is not None
+    lane = lane_row.find(connection, letter.queue, letter.key)
+    return lane is not None and lane.halted_job == letter.id
+
+
+def _put_back(connection: sqlite3.Connection, now: Micros, letter: WholeJob) -> None:
+    """Let a dead letter wait again: keyed at its lane's tail, others by themselves.
+
+    A job without a key whose row in the log was pruned joins an open lane, so that it can be read
+    when it is done.
+    """
+    queue = queue_row.made(connection, letter.queue)
+    connection.execute("delete from dead where id = ?", (letter.id,))
+    known = "select 1 from job where id = ?"
+    if letter.key is None and connection.execute(known, (letter.id,)).fetchone() is not None:
+        rank_at = rank(now, letter.priority, queue.aging_seconds)
+        connection.execute(query("park_dead"), (*_columns(letter), now, rank_at))
+        return
+    connection.execute("delete from job where id = ?", (letter.id,))
+    append(connection, [letter], {queue.name: queue})
+
+
+def _columns(letter: WholeJob) -> tuple[object, ...]:
+    return tuple(getattr(letter, name) for name in letter.__struct_fields__)

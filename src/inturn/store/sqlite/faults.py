@@ -1,0 +1,68 @@
+"""What SQLite's errors mean for a caller: which error of inturn, and what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from inturn.model.errors import NoRights, StoreBusy, StoreError, StoreFull, StoreUnavailable
+
+
+def store_error(error: sqlite3.Error, path: str) -> StoreError:
+    """Return the error of inturn that says what an error of SQLite means, and what to do."""
+    code = (
+        getattr(error, "sqlite_errorcode", None) or 0
+    ) & 0xFF  # the low byte is the primary code
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(
+            f"{path} is locked by another process, which holds a write transaction open. Nothing "
+            f"was written. Try again; if it lasts, look for a program that keeps the file locked "
+            f"(`fuser {path}`), or open the store with a longer busy_seconds."
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(
+            f"there is no room left for {path}: {error}. Nothing was written, and what was "
+            f"accepted before is safe. Free some space; the store goes on by itself."
+        )
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnavailable(
+            f"{path} cannot be opened: {error}. See that its folder exists and that this user "
+            f"may write in it."
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return NoRights(
+            f"{path} cannot be written: {error}. Give this user the right to write the file and "
+            f"its folder (SQLite keeps {path}-wal and {path}-shm beside it)."
+        )
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreUnavailable(
+            f"{path} is not a SQLite database. It was left as it is; name another file."
+        )
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreUnavailable(
+            f"{path} is damaged: {error}. Stop its workers, keep a copy, and restore a backup or "
+            f"run `sqlite3 {path} .recover`."
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreUnavailable(
+            f"reading or writing {path} failed: {error}. Nothing was written. Look at the disk "
+            f"and at the system's log, then try again."
+        )
+    return StoreError(f"{path}: {error}. Nothing was written.")
+
+
+def folder_missing(path: str, folder: str) -> StoreUnavailable:
+    """Return the error for a file whose folder is not there."""
+    return StoreUnavailable(f"{path} cannot be opened: there is no folder {folder}. Make it first.")
+
+
+def not_open(path: str) -> StoreUnavailable:
+    """Return the error for a verb on a store that is not open."""
+    return StoreUnavailable(f"the store {path} is not open. Call open() first.")
+
+
+def own_transaction(path: str) -> StoreError:
+    """Return the error for a call that would wait for its own caller's transaction for ever."""
+    return StoreError(
+        f"this would wait for ever: the same asyncio task has a transaction open on {path}, and "
+        f"SQLite has one writer. Use the transaction's own enqueue, settle or execute."
+    )

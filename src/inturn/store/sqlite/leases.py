@@ -1,0 +1,57 @@
+"""Leases: extended while a worker lives, and gone when all under them is settled."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from inturn.model.lease import Lease
+from inturn.store.sqlite.times import Micros, micros_of_seconds
+
+
+def extend(
+    connection: sqlite3.Connection, now: Micros, leases: Sequence[Lease], *, lease_seconds: float
+) -> list[Lease]:
+    """Prolong leases from now on; return those that are lost."""
+    until = now + micros_of_seconds(lease_seconds)
+    lost = [lease for lease in leases if not _is_held(connection, lease)]
+    tokens = {lease.token for lease in leases}
+    connection.executemany(
+        "update lease set until = ? where token = ?", [(until, token) for token in sorted(tokens)]
+    )
+    return lost
+
+
+def settled(connection: sqlite3.Connection, token: int, count: int) -> None:
+    """Take what was settled off a lease; with nothing left under it, it goes."""
+    lowered = connection.execute(
+        "update lease set unsettled = unsettled - ? where token = ? and unsettled > ?",
+        (count, token, count),
+    )
+    if lowered.rowcount == 0:
+        connection.execute("delete from lease where token = ?", (token,))
+
+
+def lanes_under(lanes: str) -> list[int]:
+    """Return the keyed lanes that a lease's row names."""
+    return msgspec.json.decode(lanes, type=list[int])
+
+
+def _is_held(connection: sqlite3.Connection, lease: Lease) -> bool:
+    """Say whether a lease still stands: its token, and its lane under it."""
+    place: tuple[int, ...]
+    if lease.lane is None:
+        statement, place = "select 1 from parked where token = ?", (lease.token,)
+    elif lease.key is None:
+        statement, place = (
+            "select 1 from run where token = ? and lane = ?",
+            (lease.token, lease.lane),
+        )
+    else:
+        statement, place = (
+            "select 1 from lane where token = ? and id = ?",
+            (lease.token, lease.lane),
+        )
+    return connection.execute(statement, place).fetchone() is not None

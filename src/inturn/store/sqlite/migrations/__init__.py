@@ -1,0 +1,1 @@
+"""The tables, version by version: files of one number belong to one version."""

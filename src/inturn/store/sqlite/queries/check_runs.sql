@@ -1,0 +1,18 @@
+-- Runs of open lanes: behind the cursor, apart from one another, with something to settle.
+select 'a run of lease ' || run.token || ' is in lane ' || run.lane || ', which is not open.'
+from run left join lane on lane.id = run.lane where lane.id is null or lane.key is not null
+union all
+select 'positions ' || run.first || ' to ' || run.last || ' of lane ' || run.lane
+    || ' are leased and not behind its cursor.'
+from run join lane on lane.id = run.lane where run.last >= lane.cursor
+union all
+select 'leases ' || a.token || ' and ' || b.token || ' both hold positions of lane ' || a.lane
+    || '.'
+from run a join run b on b.lane = a.lane and b.token > a.token
+    and b.first <= a.last and a.first <= b.last
+union all
+select 'of positions ' || run.first || ' to ' || run.last || ' of lane ' || run.lane
+    || ', which are leased, a job is gone.'
+from run
+where (select count(*) from job where job.lane = run.lane
+       and job.position between run.first and run.last) < run.last - run.first + 1

@@ -1,0 +1,106 @@
+"""Queues: how they behave, what they hold, and holding them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from inturn.model.lane import OnDead, QueueSettings, QueueStatus
+from inturn.store.sqlite import queue_row
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.times import SECOND, Micros, time_or_none
+
+
+def configure(
+    connection: sqlite3.Connection, now: Micros, queue: str, settings: QueueSettings
+) -> None:
+    """Set how a queue behaves, making it if need be."""
+    before = queue_row.made(connection, queue)
+    connection.execute(
+        "update queue set on_dead = ?, depth_max = ?, lane_depth_max = ?, keep_done_seconds = ?, "
+        "aging_seconds = ? where name = ?",
+        (
+            str(OnDead(settings.on_dead)),
+            settings.depth_max,
+            settings.lane_depth_max,
+            settings.keep_done_seconds,
+            settings.aging_seconds,
+            queue,
+        ),
+    )
+    if settings.aging_seconds != before.aging_seconds:
+        _rank_again(connection, queue, settings.aging_seconds)
+
+
+def _rank_again(connection: sqlite3.Connection, queue: str, aging_seconds: float) -> None:
+    """Work out every rank of a queue with another ageing."""
+    step = aging_seconds * SECOND
+    connection.execute(
+        "update lane set rank_at = waiting_since - cast(round(priority * ?) as integer) "
+        "where queue = ? and rank_at is not null",
+        (step, queue),
+    )
+    connection.execute(
+        "update parked set rank_at = run_at - cast(round(priority * ?) as integer) "
+        "where queue = ? and rank_at is not null",
+        (step, queue),
+    )
+
+
+def pause_queue(connection: sqlite3.Connection, now: Micros, queue: str, *, by: str) -> None:
+    """Hold a queue, making it if need be. What runs goes on running."""
+    queue_row.made(connection, queue)
+    connection.execute(
+        "update queue set paused_at = coalesce(paused_at, ?), paused_by = ? where name = ?",
+        (now, by, queue),
+    )
+
+
+def resume_queue(connection: sqlite3.Connection, now: Micros, queue: str) -> None:
+    """Let a paused queue go on, making it if need be."""
+    queue_row.made(connection, queue)
+    connection.execute(
+        "update queue set paused_at = null, paused_by = null where name = ?", (queue,)
+    )
+
+
+def queues(connection: sqlite3.Connection, now: Micros) -> list[QueueStatus]:
+    """Return every queue's settings, depth and oldest age, whatever the backlog."""
+    running = dict(connection.execute("select queue, sum(unsettled) from lease group by queue"))
+    return [
+        _status(connection, now, queue, running.get(queue.name, 0))
+        for queue in queue_row.every(connection)
+    ]
+
+
+def _status(
+    connection: sqlite3.Connection, now: Micros, queue: QueueRow, running: int
+) -> QueueStatus:
+    row = connection.execute(query("queue_status"), {"queue": queue.name, "now": now}).fetchone()
+    waiting, lanes, halted, resting, scheduled, due, retrying, fresh, blocked, dead, oldest = row
+    return QueueStatus(
+        name=queue.name,
+        settings=settings_of(queue),
+        gate=queue.gate,
+        paused_by=queue.paused_by,
+        waiting=waiting - halted - resting + fresh + due,
+        running=running,
+        scheduled=scheduled - due,
+        retrying=retrying + resting,
+        blocked=blocked,
+        dead=dead,
+        lanes=lanes,
+        halted=halted,
+        oldest_at=time_or_none(oldest),
+    )
+
+
+def settings_of(queue: QueueRow) -> QueueSettings:
+    """Return a queue's settings."""
+    return QueueSettings(
+        on_dead=OnDead(queue.on_dead),
+        depth_max=queue.depth_max,
+        lane_depth_max=queue.lane_depth_max,
+        keep_done_seconds=queue.keep_done_seconds,
+        aging_seconds=queue.aging_seconds,
+    )

@@ -1,0 +1,150 @@
+"""Taking back leases that ran out: what was under them is run again, each job alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from inturn.model.lease import Reclaimed
+from inturn.policy.retry import crash_delay_seconds
+from inturn.store.sqlite import lane_row, leases, queue_row
+from inturn.store.sqlite.bury import bury_head, bury_parked
+from inturn.store.sqlite.lane_row import LaneRow
+from inturn.store.sqlite.mend import mend
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.rows import rank, with_error
+from inturn.store.sqlite.settled import decode_ranges, missing
+from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+
+
+def reclaim(connection: sqlite3.Connection, now: Micros, *, leases_max: int) -> Reclaimed:
+    """Take back leases that ran out, the oldest first, and mend what a sweep looks for."""
+    expired = connection.execute(
+        "select token, queue, worker, lanes, alone from lease where until <= ? "
+        "order by until, token limit ?",
+        (now, leases_max),
+    ).fetchall()
+    suspects = buried = 0
+    for token, queue, worker, lanes, alone in expired:
+        lost = _Lost(connection, now, token, queue_row.made(connection, queue), worker)
+        held = [lane_row.load(connection, lane) for lane in leases.lanes_under(lanes)]
+        keyed = [lane for lane in held if lane is not None and lane.token == token]
+        if alone:
+            buried += sum(lost.count_crash(lane) for lane in keyed) + lost.count_parked_crash()
+        else:
+            suspects += sum(lost.suspect_lane(lane) for lane in keyed)
+            suspects += lost.suspect_runs() + lost.suspect_parked()
+        connection.execute("delete from lease where token = ?", (token,))
+    mend(connection, now)
+    return Reclaimed(leases=len(expired), suspects=suspects, buried=buried)
+
+
+class _Lost:
+    """One lease that ran out."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        now: Micros,
+        token: int,
+        queue: QueueRow,
+        worker: str,
+    ) -> None:
+        self._connection, self._now, self._token = connection, now, token
+        self._queue, self._worker = queue, worker
+
+    def suspect_lane(self, lane: LaneRow) -> int:
+        """Give back a keyed lane's run; each of its jobs is a suspect. The attempt is uncounted."""
+        count = lane.cursor - lane.head
+        lane.suspect_last = max(lane.suspect_last, lane.cursor - 1)
+        lane.head_attempt = max(lane.head_attempt - 1, 0)
+        lane.take_back(lane.head)
+        lane_row.refresh(self._connection, self._queue, lane)
+        return count
+
+    def suspect_runs(self) -> int:
+        """Park what is unsettled of open lanes' runs, as suspects."""
+        count = 0
+        runs = self._connection.execute(
+            "select lane, first, last, settled from run where token = ?", (self._token,)
+        ).fetchall()
+        for lane, first, last, settled in runs:
+            for position in missing(decode_ranges(settled), first, last):
+                self._park(lane, position)
+                count += 1
+        self._connection.execute("delete from run where token = ?", (self._token,))
+        return count
+
+    def _park(self, lane: int, position: int) -> None:
+        statement = "select priority from job where lane = ? and position = ?"
+        [priority] = self._connection.execute(statement, (lane, position)).fetchone()
+        rank_at = rank(self._now, priority, self._queue.aging_seconds)
+        self._connection.execute(
+            query("park_logged"), (self._now, 0, None, 1, rank_at, lane, position)
+        )
+
+    def suspect_parked(self) -> int:
+        """Make a suspect of a parked job. The attempt is uncounted."""
+        changed = self._connection.execute(
+            "update parked set token = null, suspect = 1, attempt = attempt - 1, run_at = ?1, "
+            "rank_at = ?1 - cast(round(priority * ?2) as integer) where token = ?3",
+            (self._now, self._queue.aging_seconds * 1_000_000, self._token),
+        )
+        return changed.rowcount
+
+    def count_crash(self, lane: LaneRow) -> int:
+        """Count the crash against a keyed lane's lone head; return 1 if it is buried."""
+        crashes = lane.head_crashes + 1
+        errors = self._with_crash(lane.head_errors, lane.head_attempt)
+        statement = "select attempts_max from job where lane = ? and position = ?"
+        [attempts_max] = self._connection.execute(statement, (lane.id, lane.head)).fetchone()
+        if lane.head_attempt >= attempts_max:
+            bury_head(
+                self._connection,
+                self._now,
+                self._queue,
+                lane,
+                position=lane.head,
+                attempts=lane.head_attempt,
+                errors=errors,
+                reason=died(crashes),
+            )
+            return 1
+        lane.head_crashes, lane.head_errors = crashes, errors
+        lane.ready_at = self._now + micros_of_seconds(crash_delay_seconds(crashes))
+        lane.take_back(lane.head)
+        lane_row.refresh(self._connection, self._queue, lane)
+        return 0
+
+    def count_parked_crash(self) -> int:
+        """Count the crash against a lone parked job; return 1 if it is buried."""
+        row: tuple[Any, ...] | None = self._connection.execute(
+            "select id, attempts_max, attempt, crashes, errors from parked where token = ?",
+            (self._token,),
+        ).fetchone()
+        if row is None:
+            return 0
+        id, attempts_max, attempt, crashes, kept = row
+        crashes += 1
+        errors = self._with_crash(kept, attempt)
+        if attempt >= attempts_max:
+            bury_parked(self._connection, self._now, id, errors=errors, reason=died(crashes))
+            return 1
+        run_at = self._now + micros_of_seconds(crash_delay_seconds(crashes))
+        self._connection.execute(
+            "update parked set token = null, crashes = ?, errors = ?, run_at = ? where id = ?",
+            (crashes, errors, run_at, id),
+        )
+        return 0
+
+    def _with_crash(self, errors: str | None, attempt: int) -> str:
+        error = f"worker {self._worker} died while running this job alone"
+        return with_error(
+            errors, attempt=attempt, at=time_of(self._now), worker=self._worker, error=error
+        )
+
+
+def died(crashes: int) -> str:
+    """Say why a job that killed its worker too often is dead."""
+    return f"its worker died {crashes} times while running it alone"

@@ -1,0 +1,67 @@
+"""Rows as they are kept, turned into what they mean, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.job import AttemptError, Job
+from inturn.store.sqlite.times import Micros, time_of
+
+WHOLE_JOB = (
+    "id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at"
+)
+"""A job's columns, in this order, wherever it is kept whole."""
+
+_errors_decoder = msgspec.json.Decoder(tuple[AttemptError, ...])
+
+
+class WholeJob(msgspec.Struct, array_like=True):
+    """A job as it is kept, whole: the columns of ``WHOLE_JOB``."""
+
+    id: bytes
+    queue: str
+    key: str | None
+    kind: str
+    payload: str
+    priority: int
+    round: int
+    attempts_max: int
+    timeout_seconds: float | None
+    enqueued_at: Micros
+
+
+def job_of(row: Sequence[Any]) -> Job:
+    """Return the job whose columns of ``WHOLE_JOB`` open the row."""
+    return Job(
+        id=UUID(bytes=row[0]),
+        queue=row[1],
+        key=row[2],
+        kind=row[3],
+        payload=row[4],
+        priority=row[5],
+        round=row[6],
+        attempts_max=row[7],
+        timeout_seconds=row[8],
+        enqueued_at=time_of(row[9]),
+    )
+
+
+def errors_of(kept: str | None) -> tuple[AttemptError, ...]:
+    """Return the errors of a kept JSON list."""
+    return () if kept is None else _errors_decoder.decode(kept)
+
+
+def with_error(kept: str | None, *, attempt: int, at: datetime, worker: str, error: str) -> str:
+    """Return the kept JSON list with one more error at its end."""
+    added = AttemptError(attempt=attempt, at=at, worker=worker, error=error)
+    return msgspec.json.encode((*errors_of(kept), added)).decode()
+
+
+def rank(since: Micros, priority: int, aging_seconds: float) -> Micros:
+    """Return a place among what may be claimed: lower is first, a priority is worth its ageing."""
+    return since - round(priority * aging_seconds * 1_000_000)

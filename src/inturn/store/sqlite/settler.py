@@ -1,0 +1,61 @@
+"""One call of settle: who settles, when, and what that sets off."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from inturn.model import bounds
+from inturn.policy.settlement import Outcome
+from inturn.policy.verdict import Done
+from inturn.store.sqlite import dependents, queue_row
+from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+
+
+class Settler:
+    """Gathers what the settlements of one call have in common."""
+
+    def __init__(self, connection: sqlite3.Connection, now: Micros, worker: str) -> None:
+        self.connection, self.now, self.worker = connection, now, worker
+        self.at = time_of(now)
+        self._queues: dict[str, QueueRow] = {}
+        self.somebody_waits = dependents.somebody_waits(connection)
+        self._done_runs: list[tuple[int, int, int]] = []
+        self._done_jobs: list[bytes] = []
+
+    def queue(self, name: str) -> QueueRow:
+        """Return a queue, read once."""
+        if name not in self._queues:
+            self._queues[name] = queue_row.made(self.connection, name)
+        return self._queues[name]
+
+    def keep_results(self, outcomes: Iterable[Outcome]) -> None:
+        """Keep what handlers returned, each for its time."""
+        kept = []
+        for outcome in outcomes:
+            verdict = outcome.verdict
+            if type(verdict) is Done and verdict.result is not None:
+                seconds = verdict.result_seconds
+                seconds = bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds
+                until = self.now + micros_of_seconds(seconds)
+                kept.append((outcome.job.id.bytes, verdict.result, until))
+        if kept:
+            self.connection.executemany("insert or replace into result values (?, ?, ?)", kept)
+
+    def run_done(self, lane: int, first: int, last: int) -> None:
+        """Note that a lane's positions from first to last are done."""
+        if self.somebody_waits:
+            self._done_runs.append((lane, first, last))
+
+    def job_done(self, id: bytes) -> None:
+        """Note that a job that waited by itself is done."""
+        if self.somebody_waits:
+            self._done_jobs.append(id)
+
+    def admit_dependents(self) -> None:
+        """Let in what waited for the jobs that are done now; called when all lanes are written."""
+        for lane, first, last in self._done_runs:
+            dependents.admit_after_run(self.connection, lane, first, last)
+        for id in self._done_jobs:
+            dependents.admit_after(self.connection, id)

@@ -1,0 +1,125 @@
+"""One transaction for settle, enqueue and the caller's own statements."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from inturn.model.admissible import check_jobs
+from inturn.model.errors import LeaseLost
+from inturn.model.job import NewJob, Ticket
+from inturn.policy.settlement import Settlement
+from inturn.store.sqlite.enqueue import enqueue
+from inturn.store.sqlite.faults import store_error
+from inturn.store.sqlite.settle import check_settlements, settle
+from inturn.store.sqlite.times import Micros, micros
+from inturn.store.sqlite.writer import Result, Turn, Work, Writer
+
+
+class SqliteTransaction:
+    """A transaction that holds the writer until it is committed or rolled back."""
+
+    def __init__(self, writer: Callable[[], Writer], path: str) -> None:
+        self._writer, self._path = writer, path
+        self._turn: Turn | None = None
+        self._lost: LeaseLost | None = None
+
+    async def __aenter__(self) -> SqliteTransaction:
+        self._turn = await self._writer().take_turn()
+        try:
+            await self._run(_begin)
+        except BaseException:
+            self._turn.end()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._turn is not None
+        try:
+            if kind is None and self._lost is None:
+                await self._run(_commit)
+            else:
+                await self._run(_rollback)
+        finally:
+            self._turn.end()
+        if kind is None and self._lost is not None:
+            raise self._lost
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """As ``Store.enqueue``, committed with the rest of the transaction."""
+        jobs = list(jobs)
+        check_jobs(jobs)
+        return await self._run(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
+
+    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+        """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
+        settlements = list(settlements)
+        check_settlements(settlements, worker)
+        work = partial(settle, settlements=settlements, worker=worker)
+        try:
+            await self._run(partial(_within_savepoint, work))
+        except LeaseLost as error:
+            self._lost = error
+            raise
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the caller's own and return its rows.
+
+        A UUID is bound as its 16 bytes and a time as microseconds, as the store keeps them.
+        """
+        bound = [_bound(argument) for argument in arguments]
+        return await self._run(lambda connection, now: connection.execute(sql, bound).fetchall())
+
+    async def _run(self, work: Work[Result]) -> Result:
+        assert self._turn is not None, "use the transaction inside `async with`"
+        try:
+            return await self._turn.run(work)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_ERROR:
+                raise  # the caller's own statement is wrong, and SQLite says how
+            raise store_error(error, self._path) from error
+
+
+def _begin(connection: sqlite3.Connection, now: Micros) -> None:
+    connection.execute("begin immediate")
+
+
+def _commit(connection: sqlite3.Connection, now: Micros) -> None:
+    connection.execute("commit")
+
+
+def _rollback(connection: sqlite3.Connection, now: Micros) -> None:
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
+def _within_savepoint(work: Work[Result], connection: sqlite3.Connection, now: Micros) -> Result:
+    """Run a verb so that its failure leaves nothing of it behind in the transaction."""
+    connection.execute("savepoint verb")
+    try:
+        result = work(connection, now)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback to verb")
+            connection.execute("release verb")
+        raise
+    connection.execute("release verb")
+    return result
+
+
+def _bound(argument: Any) -> Any:
+    if isinstance(argument, UUID):
+        return argument.bytes
+    if isinstance(argument, datetime):
+        return micros(argument)
+    return argument

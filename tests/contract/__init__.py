@@ -1,0 +1,1 @@
+"""What a store is: one suite, run over SQLite and PostgreSQL alike."""

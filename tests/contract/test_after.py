@@ -1,0 +1,329 @@
+"""After: a job waits for a set of others, and is released by their being done, nothing else."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import DependencyCycle, UnknownDependency
+from inturn.model.job import JobState
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    NOWHERE,
+    bring_to,
+    bury,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    queue_status,
+    release,
+    run_all,
+    settle,
+    state,
+    states,
+    stored,
+)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+async def test_a_job_waits_for_every_one_of_its_set_whichever_is_done_last(
+    store: Store, order: tuple[int, ...]
+) -> None:
+    firsts = await enqueue(store, *(job(key=f"{number}") for number in range(3)))
+    ticket, *_ = await store.enqueue([job(key="last", after=frozenset(firsts))])
+    assert (ticket.lane, ticket.position) == (None, None)
+    claims = await claim(store)
+    assert ids(claims) == firsts
+    for number in order:
+        view = await store.job(ticket.id)
+        assert view.state is JobState.BLOCKED
+        assert firsts[number] in view.waits_for
+        assert await claim(store) == []
+        await settle(store, done([claims[number]]))
+        assert firsts[number] not in (await store.job(ticket.id)).waits_for
+    assert await state(store, ticket.id) is JobState.WAITING
+    assert ids(await claim(store)) == [ticket.id]
+
+
+async def test_a_chain_runs_in_order(store: Store) -> None:
+    batch = [job(queue="q0")]
+    for number in range(1, 6):
+        batch.append(job(queue=f"q{number % 2}", after=frozenset({batch[-1].id})))
+    await store.enqueue(batch)
+    ran = []
+    for _ in range(6):
+        claims = await claim(store, queue="q0") + await claim(store, queue="q1")
+        ran += ids(claims)
+        await settle(store, done(claims))
+    assert ran == [one.id for one in batch]
+
+
+async def test_the_job_it_waits_for_may_stand_anywhere_in_the_batch(store: Store) -> None:
+    before, after = job(key="a"), job(key="b")
+    middle = job(key="c", after=frozenset({before.id, after.id}))
+    await store.enqueue([before, middle, after])
+    assert await states(store, [before.id, middle.id, after.id]) == [
+        JobState.WAITING,
+        JobState.BLOCKED,
+        JobState.WAITING,
+    ]
+    assert (await run_all(store))[-1] == middle.id
+
+
+async def test_000_05_a_missing_dependency_is_an_error_and_nothing_is_stored(
+    store: Store,
+) -> None:
+    [there] = await enqueue(store, job())
+    before = await stored(store)
+    missing = [job().id, job().id]
+    with pytest.raises(UnknownDependency) as unknown:
+        await store.enqueue([job(), job(after=frozenset([there, *missing]))])
+    assert unknown.value.missing == tuple(sorted(missing))
+    assert str(missing[0]) in str(unknown.value)
+    assert await stored(store) == before
+
+
+async def test_000_05_all_that_a_batch_misses_is_listed(store: Store) -> None:
+    missing = [job().id, job().id]
+    with pytest.raises(UnknownDependency) as unknown:
+        await store.enqueue([job(after=frozenset({one})) for one in missing])
+    assert set(unknown.value.missing) == set(missing)
+    assert (await stored(store))["blocked"] == 0
+
+
+async def test_000_06_a_pruned_dependency_is_missing(store: Store, clock: ManualClock) -> None:
+    pruned = await bring_to(store, JobState.DONE)
+    for _ in range(3):
+        clock.advance(2 * 86_400)
+        await store.prune()
+    with pytest.raises(UnknownDependency, match=str(pruned)):
+        await store.enqueue([job(after=frozenset({pruned}))])
+    assert (await stored(store))["blocked"] == 0
+
+
+@pytest.mark.parametrize("wanted", [JobState.DEAD, JobState.SCHEDULED, JobState.RETRYING])
+async def test_000_06_a_prune_releases_nothing(
+    store: Store, clock: ManualClock, wanted: JobState
+) -> None:
+    held = await bring_to(store, wanted, queue="first")
+    [later] = await enqueue(store, job(after=frozenset({held})))
+    for _ in range(3):
+        clock.advance(2 * 86_400)
+        await store.prune()
+        await store.reclaim()
+    assert await state(store, later) is JobState.BLOCKED
+    assert await claim(store) == []
+
+
+@pytest.mark.parametrize("wanted", [JobState.WAITING, JobState.SCHEDULED, JobState.RETRYING])
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_000_06_a_cancelled_dependency_releases_nothing(
+    store: Store, wanted: JobState, key: str | None
+) -> None:
+    gone = await bring_to(store, wanted, queue="first", key=key)
+    [later] = await enqueue(store, job(after=frozenset({gone})))
+    assert await store.cancel(gone, by="ann") is JobState.CANCELLED
+    view = await store.job(later)
+    assert view.state is JobState.DEAD
+    assert view.reason == f"waits for job {gone}, which was cancelled by ann"
+    assert (view.attempt, view.errors) == (0, ())
+    assert await claim(store) == []
+
+
+async def test_000_06_a_dropped_dead_letter_releases_nothing(store: Store) -> None:
+    gone = await bring_to(store, JobState.DEAD, queue="first")
+    [later] = await enqueue(store, job(after=frozenset({gone})))
+    await store.dead_drop([gone], by="ann")
+    view = await store.job(later)
+    assert view.state is JobState.DEAD
+    assert view.reason == f"waits for job {gone}, which was dropped by ann"
+
+
+async def test_000_06_a_dropped_head_of_a_halted_lane_releases_nothing(store: Store) -> None:
+    await store.configure("first", QueueSettings(on_dead=OnDead.HALT))
+    gone = await bring_to(store, JobState.DEAD, queue="first", key="a")
+    [later] = await enqueue(store, job(after=frozenset({gone})))
+    await store.drop_lane("first", "a", by="ann")
+    assert await state(store, later) is JobState.DEAD
+
+
+async def test_000_06_what_waits_for_a_job_that_was_buried_so_stays_blocked(store: Store) -> None:
+    first, second, third = job(), job(), job()
+    second = job(after=frozenset({first.id}))
+    third = job(after=frozenset({second.id}))
+    await store.enqueue([first, second, third])
+    await store.cancel(first.id, by="ann")
+    assert await states(store, [second.id, third.id]) == [JobState.DEAD, JobState.BLOCKED]
+    await store.dead_drop([second.id], by="ben")
+    view = await store.job(third.id)
+    assert view.state is JobState.DEAD
+    assert view.reason == f"waits for job {second.id}, which was dropped by ben"
+
+
+async def test_000_06_one_cancelled_of_several_is_enough(store: Store) -> None:
+    one, two = await enqueue(store, job(key="a"), job(key="b"))
+    [later] = await enqueue(store, job(after=frozenset({one, two})))
+    await store.cancel(two, by="ann")
+    assert await state(store, later) is JobState.DEAD
+    await run_all(store)
+    assert await state(store, later) is JobState.DEAD
+
+
+async def test_a_new_job_cannot_wait_for_a_cancelled_one(store: Store) -> None:
+    gone = await bring_to(store, JobState.CANCELLED)
+    before = await stored(store)
+    with pytest.raises(UnknownDependency, match=str(gone)):
+        await store.enqueue([job(after=frozenset({gone}))])
+    assert await stored(store) == before
+
+
+async def test_a_dependency_that_is_done_is_satisfied(store: Store) -> None:
+    finished = await bring_to(store, JobState.DONE)
+    [ticket] = await store.enqueue([job(key="a", after=frozenset({finished}))])
+    assert ticket.position == 1
+    assert ids(await claim(store)) == [ticket.id]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        JobState.WAITING,
+        JobState.RUNNING,
+        JobState.SCHEDULED,
+        JobState.RETRYING,
+        JobState.BLOCKED,
+        JobState.DEAD,
+    ],
+)
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_dependency_that_is_not_done_blocks(
+    store: Store, wanted: JobState, key: str | None
+) -> None:
+    held = await bring_to(store, wanted, queue="first", key=key)
+    [later] = await enqueue(store, job(after=frozenset({held})))
+    view = await store.job(later)
+    assert (view.state, view.waits_for) == (JobState.BLOCKED, (held,))
+    assert await claim(store) == []
+
+
+async def test_a_failed_and_a_released_dependency_keep_blocking(store: Store) -> None:
+    [first] = await enqueue(store, job())
+    [later] = await enqueue(store, job(after=frozenset({first})))
+    await settle(store, fail(await claim_one(store), delay=0))
+    assert await state(store, later) is JobState.BLOCKED
+    await settle(store, release([await claim_one(store)]))
+    assert await state(store, later) is JobState.BLOCKED
+    await settle(store, done([await claim_one(store)]))
+    assert await state(store, later) is JobState.WAITING
+
+
+async def test_a_dead_dependency_keeps_blocking_and_releases_when_it_is_retried_and_done(
+    store: Store,
+) -> None:
+    [first] = await enqueue(store, job())
+    [later] = await enqueue(store, job(after=frozenset({first})))
+    await settle(store, bury(await claim_one(store)))
+    assert await state(store, later) is JobState.BLOCKED
+    await store.dead_retry([first])
+    assert await run_all(store) == [first, later]
+
+
+async def test_a_released_job_joins_the_tail_of_its_lane(store: Store, clock: ManualClock) -> None:
+    [first] = await enqueue(store, job(queue="first"))
+    [later] = await enqueue(store, job(key="a", after=frozenset({first})))
+    accepted_at = clock.now()
+    clock.advance(5)
+    plain = await enqueue(store, *jobs(2, key="a"))
+    await run_all(store, queue="first")
+    view = await store.job(later)
+    assert (view.state, view.job.enqueued_at) == (JobState.WAITING, accepted_at)
+    assert await run_all(store) == [*plain, later]
+
+
+async def test_a_released_job_stands_before_what_is_accepted_after_its_release(
+    store: Store,
+) -> None:
+    """It joins its lane in the transaction that settles what it waited for, not some time later."""
+    [first] = await enqueue(store, job(queue="first"))
+    [released] = await enqueue(store, job(key="a", after=frozenset({first})))
+    await run_all(store, queue="first")
+    [later] = await enqueue(store, job(key="a"))
+    assert await run_all(store) == [released, later]
+
+
+async def test_a_job_that_waits_for_a_duplicate_waits_for_the_first(store: Store) -> None:
+    [first] = await enqueue(store, job(dedupe="d"))
+    again = job(dedupe="d")
+    later = job(after=frozenset({again.id}))
+    tickets = await store.enqueue([again, later])
+    assert (tickets[0].id, tickets[0].duplicate) == (first, True)
+    assert (await store.job(later.id)).waits_for == (first,)
+    assert await run_all(store) == [first, later.id]
+
+
+async def test_000_04_a_circle_is_refused(store: Store) -> None:
+    a, b, c = job(), job(), job()
+    circle = [
+        job(id=a.id, after=frozenset({c.id})),
+        job(id=b.id, after=frozenset({a.id})),
+        job(id=c.id, after=frozenset({b.id})),
+    ]
+    with pytest.raises(DependencyCycle) as cycle:
+        await store.enqueue(circle)
+    assert set(cycle.value.cycle) == {a.id, b.id, c.id}
+    with pytest.raises(DependencyCycle):
+        await store.enqueue([job(id=a.id, after=frozenset({a.id}))])
+    assert set((await stored(store)).values()) == {0}
+
+
+async def test_a_cancelled_blocked_job_buries_what_waits_for_it(store: Store) -> None:
+    first = job()
+    second = job(after=frozenset({first.id}))
+    third = job(after=frozenset({second.id}))
+    await store.enqueue([first, second, third])
+    assert await store.cancel(second.id, by="ann") is JobState.CANCELLED
+    assert await state(store, third.id) is JobState.DEAD
+    assert await run_all(store) == [first.id]
+    assert await state(store, second.id) is JobState.CANCELLED
+
+
+async def test_a_buried_dependent_is_blocked_no_more_when_it_is_put_back(store: Store) -> None:
+    """A person who retries it takes the decision that it may run without the cancelled one."""
+    first, second = await enqueue(store, job(), job(key="b"))
+    [later] = await enqueue(store, job(key="a", after=frozenset({first, second})))
+    await store.cancel(first, by="ann")
+    assert await store.dead_retry([later]) == [later]
+    assert later in ids(await claim(store))
+
+
+async def test_one_job_releases_many(store: Store) -> None:
+    [first] = await enqueue(store, job(queue="first"))
+    batch = [job(key=f"{number % 5}", after=frozenset({first})) for number in range(50)]
+    await store.enqueue(batch)
+    assert (await queue_status(store)).blocked == 50
+    await run_all(store, queue="first")
+    status = await queue_status(store)
+    assert (status.blocked, status.waiting) == (0, 50)
+    assert sorted(await run_all(store)) == sorted(one.id for one in batch)
+
+
+async def test_jobs_released_together_join_a_lane_in_the_order_they_were_accepted(
+    store: Store,
+) -> None:
+    [first] = await enqueue(store, job(queue="first"))
+    made = await enqueue(store, *(job(key="a", after=frozenset({first})) for _ in range(5)))
+    await run_all(store, queue="first")
+    assert await run_all(store) == made
+
+
+async def test_a_missing_one_beside_a_known_id_is_still_missing(store: Store) -> None:
+    with pytest.raises(UnknownDependency):
+        await store.enqueue([job(after=frozenset({NOWHERE}))])

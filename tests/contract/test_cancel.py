@@ -1,0 +1,205 @@
+"""Cancel: a job that is not running is taken out of the line, and the line closes up."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import UnknownJob
+from inturn.model.job import JobState
+from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    NOWHERE,
+    bring_to,
+    broken,
+    bury,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    lane,
+    queue_status,
+    run_all,
+    settle,
+    state,
+    states,
+    stored,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+@pytest.mark.parametrize(
+    "wanted", [JobState.WAITING, JobState.BLOCKED, JobState.SCHEDULED, JobState.RETRYING]
+)
+async def test_a_job_that_is_not_running_is_cancelled(
+    store: Store, clock: ManualClock, key: str | None, wanted: JobState
+) -> None:
+    made = await bring_to(store, wanted, key=key)
+    before = (await store.job(made)).job
+    assert await store.cancel(made, by="ann") is JobState.CANCELLED
+    view = await store.job(made)
+    assert (view.state, view.job, view.cancelled_by) == (JobState.CANCELLED, before, "ann")
+    assert view.reason == "cancelled by ann"
+    assert await store.cancel(made, by="ben") is JobState.CANCELLED
+    assert (await store.job(made)).cancelled_by == "ann"
+    clock.advance(100_000)
+    await store.reclaim()
+    assert await claim(store) == []
+    status = await queue_status(store)
+    assert (status.waiting, status.blocked, status.scheduled, status.retrying) == (0, 0, 0, 0)
+    [later] = await enqueue(store, job(key=key))
+    assert await run_all(store) == [later]
+
+
+@KEYS
+@pytest.mark.parametrize("wanted", [JobState.RUNNING, JobState.DONE, JobState.DEAD])
+async def test_it_is_too_late_to_cancel(store: Store, key: str | None, wanted: JobState) -> None:
+    made = await bring_to(store, wanted, key=key)
+    before, rows = await store.job(made), await stored(store)
+    assert await store.cancel(made, by="ann") is wanted
+    assert await store.job(made) == before
+    assert await stored(store) == rows
+
+
+async def test_a_job_that_never_was_cannot_be_cancelled(store: Store) -> None:
+    with pytest.raises(UnknownJob, match=str(NOWHERE)):
+        await store.cancel(NOWHERE, by="ann")
+
+
+@KEYS
+@pytest.mark.parametrize(
+    "gone", [some for size in (1, 2, 3, 4) for some in itertools.combinations(range(4), size)]
+)
+async def test_whichever_are_cancelled_the_others_run_in_order(
+    store: Store, key: str | None, gone: tuple[int, ...]
+) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    for number in gone:
+        assert await store.cancel(made[number], by="ann") is JobState.CANCELLED
+        assert await store.check() == []
+    left = [one for number, one in enumerate(made) if number not in gone]
+    assert (await queue_status(store)).waiting == len(left)
+    assert await run_all(store, jobs_max=3) == left
+    assert await states(store, left) == [JobState.DONE] * len(left)
+    assert await states(store, [made[number] for number in gone]) == [JobState.CANCELLED] * len(
+        gone
+    )
+    [later] = await enqueue(store, job(key=key))
+    assert await run_all(store) == [later]
+
+
+async def test_a_keyed_run_is_cut_before_a_cancelled_job(store: Store) -> None:
+    made = await enqueue(store, *jobs(5, key="a"))
+    await store.cancel(made[2], by="ann")
+    [claimed] = await claim(store)
+    assert ids([claimed]) == made[:2]
+    await settle(store, done([claimed]))
+    [claimed] = await claim(store)
+    assert ids([claimed]) == made[3:]
+
+
+async def test_an_open_run_leaves_cancelled_jobs_out(store: Store) -> None:
+    made = await enqueue(store, *jobs(5))
+    await store.cancel(made[1], by="ann")
+    await store.cancel(made[3], by="ann")
+    claims = await claim(store)
+    assert ids(claims) == [made[0], made[2], made[4]]
+    await settle(store, done(claims))
+    assert (await queue_status(store)).running == 0
+
+
+async def test_a_job_behind_a_leased_run_can_be_cancelled(store: Store) -> None:
+    made = await enqueue(store, *jobs(4, key="a"))
+    claims = await claim(store, 2)
+    assert await store.cancel(made[2], by="ann") is JobState.CANCELLED
+    await settle(store, done(claims))
+    assert await run_all(store) == [made[3]]
+
+
+async def test_the_last_job_behind_a_leased_run_can_be_cancelled(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"))
+    claims = await claim(store, 1)
+    await store.cancel(made[1], by="ann")
+    await settle(store, done(claims))
+    assert (await lane(store, "a")).state is LaneState.IDLE
+    assert await claim(store) == []
+
+
+async def test_cancelling_a_sleeping_head_wakes_its_lane(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"))
+    await settle(store, fail(await claim_one(store), delay=1_000))
+    assert await claim(store) == []
+    assert await store.cancel(made[0], by="ann") is JobState.CANCELLED
+    claims = await claim(store)
+    assert ids(claims) == [made[1]]
+    assert claims[0].jobs[0].attempt == 1
+    assert (await store.job(made[1])).errors == ()
+
+
+async def test_jobs_behind_a_halted_head_can_be_cancelled(store: Store) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    made = await enqueue(store, *jobs(3, key="a"))
+    await settle(store, bury(await claim_one(store)))
+    assert await store.cancel(made[0], by="ann") is JobState.DEAD
+    assert await store.cancel(made[1], by="ann") is JobState.CANCELLED
+    assert await claim(store) == []
+    assert await store.skip_lane("default", "a") == made[0]
+    assert await run_all(store) == [made[2]]
+
+
+async def test_a_paused_lane_stays_paused_when_its_head_is_cancelled(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"))
+    await store.pause("default", key="a", by="ann")
+    await store.cancel(made[0], by="ann")
+    assert await claim(store) == []
+    await store.resume("default", key="a")
+    assert await run_all(store) == [made[1]]
+
+
+async def test_a_cancelled_head_gives_its_lane_the_kind_of_the_next(store: Store) -> None:
+    first, second = await enqueue(store, job("mail", key="a"), job("push", key="a", priority=3))
+    await store.cancel(first, by="ann")
+    assert await claim(store, kinds=["mail"]) == []
+    assert ids(await claim(store, kinds=["push"])) == [second]
+
+
+async def test_cancelled_jobs_are_not_counted_as_ahead(store: Store) -> None:
+    made = await enqueue(store, *jobs(5, key="a"))
+    await store.cancel(made[1], by="ann")
+    await store.cancel(made[2], by="ann")
+    assert (await store.job(made[3])).ahead == 1
+    assert (await store.job(made[4])).ahead == 2
+    assert (await lane(store, "a")).depth == 3
+
+
+@KEYS
+async def test_a_suspect_can_be_cancelled(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(3, key=key))
+    await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    assert await store.cancel(made[1], by="ann") is JobState.CANCELLED
+    assert sorted(await run_all(store)) == [made[0], made[2]]
+
+
+@KEYS
+async def test_a_cancel_that_breaks_off_leaves_the_job_waiting(
+    store: Store, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key))
+    async with broken(store, "cancelled", "insert"):
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.cancel(made[0], by="ann")
+    assert await state(store, made[0]) is JobState.WAITING
+    assert await run_all(store) == made

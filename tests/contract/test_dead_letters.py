@@ -1,0 +1,289 @@
+"""Dead letters: set aside whole, listed, put back once, or dropped for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.job import JobState
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    NOWHERE,
+    attempts,
+    bring_to,
+    broken,
+    bury,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    job_ids,
+    jobs,
+    page_through,
+    queue_status,
+    rows_of,
+    run_all,
+    settle,
+    state,
+    states,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+ELSEWHERE = {"parked": 0, "blocked": 0, "cancelled": 0}
+
+
+@KEYS
+async def test_001_08_burying_is_atomic_never_in_both_places_never_in_none(
+    store: Store, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key))
+    claimed = await claim_one(store)
+    for table, event in [("dead", "insert"), ("lease", "delete"), ("stat", "insert")]:
+        async with broken(store, table, event):
+            with pytest.raises(Exception, match="broken by a test"):
+                await settle(store, bury(claimed))
+        assert await rows_of(store, "dead", "lease") == {"dead": 0, "lease": 1}
+        assert await states(store, made) == [JobState.RUNNING, JobState.WAITING]
+    await settle(store, bury(claimed))
+    assert await rows_of(store, "dead", "lease") == {"dead": 1, "lease": 0}
+    assert await rows_of(store, *ELSEWHERE) == ELSEWHERE
+    assert await states(store, made) == [JobState.DEAD, JobState.WAITING]
+    assert job_ids((await store.jobs()).rows) == made
+
+
+@KEYS
+async def test_001_08_the_last_retry_and_the_last_crash_bury_atomically(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key, attempts_max=1))
+    claimed = await claim_one(store)
+    async with broken(store, "dead", "insert"):
+        with pytest.raises(Exception, match="broken by a test"):
+            await settle(store, fail(claimed))
+    assert await state(store, made) is JobState.RUNNING
+    clock.advance(31)
+    await store.reclaim()
+    await claim_one(store)
+    clock.advance(31)
+    async with broken(store, "dead", "insert"):
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.reclaim()
+    assert await state(store, made) is JobState.RUNNING
+    assert (await store.reclaim()).buried == 1
+    assert await state(store, made) is JobState.DEAD
+    assert await rows_of(store, "dead", "parked", "lease") == {"dead": 1, "parked": 0, "lease": 0}
+
+
+@KEYS
+async def test_001_08_putting_back_and_dropping_are_atomic(store: Store, key: str | None) -> None:
+    dead = await bring_to(store, JobState.DEAD, key=key)
+    async with broken(store, "dead", "delete"):
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.dead_retry([dead])
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.dead_drop([dead], by="ann")
+    assert await state(store, dead) is JobState.DEAD
+    assert await rows_of(store, *ELSEWHERE) == ELSEWHERE
+    assert await claim(store) == []
+    assert await store.dead_retry([dead]) == [dead]
+    assert await rows_of(store, "dead", "cancelled") == {"dead": 0, "cancelled": 0}
+
+
+@KEYS
+async def test_001_09_a_dead_letter_keeps_its_job_and_every_error(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    new = job("mail", key=key, payload='{"to" : 1.0, "é": "\\u00e9"}', priority=5, attempts_max=3)
+    await store.enqueue([new])
+    accepted = (await store.job(new.id)).job
+    for number in (1, 2, 3):
+        claimed = await claim_one(store, worker=f"w{number}")
+        await store.settle(fail(claimed, delay=1, error=f"boom {number}"), worker=f"w{number}")
+        died_at = clock.now()
+        clock.advance(1)
+    [letter] = (await store.dead_letters()).rows
+    assert letter.job == accepted
+    assert letter.job.payload == new.payload
+    assert [error.error for error in letter.errors] == ["boom 1", "boom 2", "boom 3"]
+    assert [error.attempt for error in letter.errors] == [1, 2, 3]
+    assert [error.worker for error in letter.errors] == ["w1", "w2", "w3"]
+    assert (letter.attempts, letter.died_at) == (3, died_at)
+    assert letter.reason == "failed 3 times, the last time: boom 3"
+    view = await store.job(new.id)
+    assert (view.state, view.job, view.errors) == (JobState.DEAD, accepted, letter.errors)
+    assert (view.reason, view.died_at) == (letter.reason, died_at)
+
+
+async def test_a_job_buried_by_its_handler_says_why(store: Store) -> None:
+    await enqueue(store, job(key="a"))
+    await settle(store, bury(await claim_one(store), "unknown SKU"))
+    [letter] = (await store.dead_letters()).rows
+    assert letter.reason == "unknown SKU"
+    assert [error.error for error in letter.errors] == ["unknown SKU"]
+    assert letter.attempts == 1
+
+
+@KEYS
+async def test_001_10_retrying_a_dead_letter_twice_runs_it_once(
+    store: Store, other_store: Store, key: str | None
+) -> None:
+    dead = await bring_to(store, JobState.DEAD, key=key)
+    assert await store.dead_retry([dead, dead]) == [dead]
+    assert await store.dead_retry([dead]) == []
+    assert await other_store.dead_retry([dead]) == []
+    assert ids(await claim(store)) == [dead]
+    assert await store.dead_retry([dead]) == []
+    assert await claim(other_store) == []
+
+
+@KEYS
+async def test_001_10_retried_by_many_at_once_it_runs_once(
+    store: Store, other_store: Store, key: str | None
+) -> None:
+    dead = await bring_to(store, JobState.DEAD, key=key)
+    given = await asyncio.gather(*(one.dead_retry([dead]) for one in [store, other_store] * 4))
+    assert [one for some in given for one in some] == [dead]
+    assert await run_all(store) == [dead]
+    assert await store.dead_retry([dead]) == []
+    assert await claim(store) == []
+
+
+@KEYS
+async def test_a_dead_letter_that_is_put_back_has_fresh_attempts(
+    store: Store, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key, attempts_max=2, payload="[1]"))
+    accepted = (await store.job(made)).job
+    for _ in range(2):
+        await settle(store, fail(await claim_one(store), delay=0, error="old"))
+    assert await store.dead_retry([made]) == [made]
+    view = await store.job(made)
+    assert (view.state, view.job, view.errors) == (JobState.WAITING, accepted, ())
+    assert (await store.dead_letters()).rows == ()
+    for attempt in (1, 2):
+        claimed = await claim_one(store)
+        assert attempts([claimed]) == [attempt]
+        await settle(store, fail(claimed, delay=0, error="new"))
+    [letter] = (await store.dead_letters()).rows
+    assert [error.error for error in letter.errors] == ["new", "new"]
+
+
+async def test_a_keyed_dead_letter_goes_to_the_tail_of_a_lane_that_went_on(store: Store) -> None:
+    dead, second, third = await enqueue(store, *jobs(3, key="a"))
+    await settle(store, bury(await claim_one(store)))
+    assert await store.dead_retry([dead]) == [dead]
+    assert await run_all(store) == [second, third, dead]
+
+
+async def test_a_keyed_dead_letter_goes_to_the_head_of_the_lane_that_is_halted_on_it(
+    store: Store,
+) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    made = await enqueue(store, *jobs(3, key="a"))
+    await settle(store, bury(await claim_one(store)))
+    assert await claim(store) == []
+    assert await store.dead_retry([made[0]]) == [made[0]]
+    assert await run_all(store) == made
+
+
+async def test_a_keyed_dead_letter_comes_back_after_its_lane_was_pruned(
+    store: Store, clock: ManualClock
+) -> None:
+    dead = await bring_to(store, JobState.DEAD, key="a")
+    for _ in range(3):
+        clock.advance(2 * 86_400)
+        await store.prune()
+    assert (await store.lanes("default", key="a")).rows == ()
+    assert await store.dead_retry([dead]) == [dead]
+    [later] = await enqueue(store, job(key="a"))
+    assert await run_all(store) == [dead, later]
+
+
+async def test_putting_back_says_which_were_dead(store: Store) -> None:
+    dead = await bring_to(store, JobState.DEAD, queue="q1")
+    waiting = await bring_to(store, JobState.WAITING, queue="q2")
+    finished = await bring_to(store, JobState.DONE, queue="q3")
+    assert await store.dead_retry([waiting, NOWHERE, dead, finished]) == [dead]
+    assert await store.dead_retry([]) == []
+    assert await states(store, [waiting, finished]) == [JobState.WAITING, JobState.DONE]
+
+
+@KEYS
+async def test_a_dropped_dead_letter_is_cancelled_for_good(store: Store, key: str | None) -> None:
+    dead = await bring_to(store, JobState.DEAD, key=key)
+    assert await store.dead_drop([dead, NOWHERE], by="ann") == [dead]
+    assert await store.dead_drop([dead], by="ann") == []
+    assert await store.dead_retry([dead]) == []
+    view = await store.job(dead)
+    assert (view.state, view.cancelled_by) == (JobState.CANCELLED, "ann")
+    assert view.reason == "dropped by ann"
+    assert (await store.dead_letters()).rows == ()
+    assert await claim(store) == []
+
+
+async def test_dropping_the_job_a_lane_is_halted_on_lets_the_lane_go_on(store: Store) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    made = await enqueue(store, *jobs(2, key="a"))
+    await settle(store, bury(await claim_one(store)))
+    assert await store.dead_drop([made[0]], by="ann") == [made[0]]
+    assert await run_all(store) == [made[1]]
+
+
+async def test_dead_letters_come_oldest_death_first_page_by_page(
+    store: Store, clock: ManualClock
+) -> None:
+    made = []
+    for number in range(7):
+        key = f"key {number % 2}"
+        [one] = await enqueue(store, job(f"kind {number % 3}", key=key, queue=f"q{number % 2}"))
+        made.append(one)
+    claims = await claim(store, queue="q0") + await claim(store, queue="q1")
+    # Bury the youngest job first, so that the order of deaths is not the order of ids.
+    buried = []
+    while claims:
+        for claimed in sorted(claims, key=lambda one: one.jobs[0].id, reverse=True):
+            await settle(store, bury(claimed))
+            buried.append(claimed.jobs[0].id)
+            clock.advance(1)
+        claims = await claim(store, queue="q0") + await claim(store, queue="q1")
+    assert sorted(buried) == sorted(made)
+    assert buried != sorted(buried)
+    for rows_max in (1, 2, 3, 7, 100):
+        assert job_ids(await page_through(store.dead_letters, rows_max)) == buried
+    where = {one: number for number, one in enumerate(made)}
+    for rows_max in (1, 100):
+        found = job_ids(await page_through(store.dead_letters, rows_max, queue="q1"))
+        assert found == [one for one in buried if where[one] % 2 == 1]
+        found = job_ids(await page_through(store.dead_letters, rows_max, kind="kind 1"))
+        assert found == [one for one in buried if where[one] % 3 == 1]
+        found = job_ids(await page_through(store.dead_letters, rows_max, key="key 0"))
+        assert found == [one for one in buried if where[one] % 2 == 0]
+    assert (await store.dead_letters(queue="q0", key="key 1")).rows == ()
+
+
+async def test_deaths_at_one_instant_are_all_listed(store: Store) -> None:
+    made = await enqueue(store, *jobs(9))
+    for _ in made:
+        await settle(store, bury(await claim_one(store)))
+    listed = job_ids(await page_through(store.dead_letters, 2))
+    assert sorted(listed) == made
+
+
+async def test_dead_letters_are_counted(store: Store) -> None:
+    await bring_to(store, JobState.DEAD)
+    await bring_to(store, JobState.DEAD, key="a")
+    status = await queue_status(store)
+    assert (status.dead, status.waiting, status.running) == (2, 0, 0)
+
+
+async def test_a_dead_letter_that_was_put_back_and_done_is_done(store: Store) -> None:
+    dead = await bring_to(store, JobState.DEAD, key="a")
+    await store.dead_retry([dead])
+    await settle(store, done(await claim(store)))
+    assert await state(store, dead) is JobState.DONE

@@ -1,0 +1,126 @@
+"""Delay: a job takes its place in line only when it is due, and then it does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from inturn.model import bounds
+from inturn.model.clock import ManualClock
+from inturn.model.job import JobState
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    claim,
+    done,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    queue_status,
+    run_all,
+    settle,
+    state,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+@pytest.mark.parametrize("delay", [0.001, 0.25, 30.0, 86_400.5])
+async def test_a_delayed_job_is_claimed_when_it_is_due_and_not_before(
+    store: Store, clock: ManualClock, key: str | None, delay: float
+) -> None:
+    [ticket] = await store.enqueue([job(key=key, delay_seconds=delay)])
+    assert (ticket.lane, ticket.position) == (None, None)
+    view = await store.job(ticket.id)
+    assert view.state is JobState.SCHEDULED
+    assert view.run_at == clock.now() + timedelta(seconds=delay)
+    assert (await queue_status(store)).scheduled == 1
+    clock.advance(delay - 0.000_5)
+    assert await claim(store) == []
+    clock.advance(0.000_5)
+    claims = await claim(store)
+    assert ids(claims) == [ticket.id]
+    assert claims[0].jobs[0].attempt == 1
+    assert (await queue_status(store)).scheduled == 0
+    await settle(store, done(claims))
+    assert await state(store, ticket.id) is JobState.DONE
+
+
+async def test_a_delayed_job_joins_the_tail_of_its_lane(store: Store, clock: ManualClock) -> None:
+    [delayed] = await enqueue(store, job(key="a", delay_seconds=10))
+    accepted_at = clock.now()
+    plain = await enqueue(store, *jobs(2, key="a"))
+    clock.advance(10)
+    claims = await claim(store)
+    assert ids(claims) == [*plain, delayed]
+    assert claims[0].jobs[2].enqueued_at == accepted_at
+    assert claims[0].jobs[2].position == 3
+
+
+async def test_a_delayed_job_holds_back_no_one(store: Store) -> None:
+    await enqueue(store, job(key="a", delay_seconds=10))
+    plain = await enqueue(store, *jobs(2, key="a"))
+    assert await run_all(store) == plain
+
+
+async def test_a_delayed_job_waits_behind_a_lease_on_its_lane(
+    store: Store, clock: ManualClock
+) -> None:
+    [delayed] = await enqueue(store, job(key="a", delay_seconds=10))
+    await enqueue(store, job(key="a"))
+    claims = await claim(store, lease_seconds=100)
+    clock.advance(10)
+    assert await claim(store) == []
+    await settle(store, done(claims))
+    assert ids(await claim(store)) == [delayed]
+
+
+async def test_delayed_jobs_of_a_key_run_in_the_order_they_are_due(
+    store: Store, clock: ManualClock
+) -> None:
+    made = await enqueue(store, *(job(key="a", delay_seconds=delay) for delay in (3, 1, 2, 1)))
+    clock.advance(5)
+    assert await run_all(store) == [made[1], made[3], made[2], made[0]]
+
+
+async def test_due_jobs_that_are_more_than_one_claim_moves_all_run(
+    store: Store, clock: ManualClock
+) -> None:
+    made = await enqueue(store, *jobs(bounds.DUE_JOBS_MAX + 100, delay_seconds=1))
+    clock.advance(1)
+    ran = await run_all(store, jobs_max=5_000)
+    assert sorted(ran) == made
+
+
+async def test_a_delayed_job_of_a_paused_lane_waits_for_it(
+    store: Store, clock: ManualClock
+) -> None:
+    await enqueue(store, job(key="a"))
+    await run_all(store)
+    await store.pause("default", key="a", by="ann")
+    [delayed] = await enqueue(store, job(key="a", delay_seconds=1))
+    clock.advance(1)
+    assert await claim(store) == []
+    await store.resume("default", key="a")
+    assert ids(await claim(store)) == [delayed]
+
+
+async def test_a_delayed_job_comes_due_in_a_queue_that_was_idle_and_pruned(
+    store: Store, clock: ManualClock
+) -> None:
+    await enqueue(store, job(key="a"))
+    [delayed] = await enqueue(store, job(key="a", delay_seconds=10 * 86_400))
+    await run_all(store)
+    for _ in range(5):
+        clock.advance(2 * 86_400)
+        await store.prune()
+    assert ids(await claim(store)) == [delayed]
+
+
+async def test_delayed_jobs_are_claimed_by_kind(store: Store, clock: ManualClock) -> None:
+    mail, push = await enqueue(store, job("mail", delay_seconds=1), job("push", delay_seconds=1))
+    clock.advance(1)
+    assert ids(await claim(store, kinds=["push"])) == [push]
+    assert ids(await claim(store, kinds=["mail"])) == [mail]

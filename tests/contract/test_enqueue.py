@@ -1,0 +1,167 @@
+"""Enqueue: jobs are accepted in order, all or none, and once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.ids import is_version_7
+from inturn.model.job import JobState
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    bring_to,
+    broken,
+    claim,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    queue_status,
+    run_all,
+    state,
+    stored,
+)
+
+
+async def test_jobs_of_a_key_get_positions_without_gaps(store: Store) -> None:
+    first = await store.enqueue(jobs(3, key="a"))
+    second = await store.enqueue(jobs(2, key="a"))
+    assert [ticket.position for ticket in first + second] == [1, 2, 3, 4, 5]
+    assert len({ticket.lane for ticket in first + second}) == 1
+
+
+async def test_keys_have_lanes_of_their_own(store: Store) -> None:
+    tickets = await store.enqueue([job(key="a"), job(key="b"), job(key="a"), job(key="b")])
+    assert [ticket.position for ticket in tickets] == [1, 1, 2, 2]
+    assert tickets[0].lane == tickets[2].lane != tickets[1].lane == tickets[3].lane
+
+
+async def test_the_same_key_in_another_queue_is_another_lane(store: Store) -> None:
+    one, two = await store.enqueue([job(key="a"), job(key="a", queue="other")])
+    assert one.lane != two.lane
+    assert one.position == two.position == 1
+
+
+async def test_tickets_come_in_the_order_of_the_batch(store: Store) -> None:
+    batch = [job(key=key, queue=queue) for queue in ("q", "p") for key in ("b", "a", None, "b")]
+    tickets = await store.enqueue(batch)
+    assert [ticket.id for ticket in tickets] == [one.id for one in batch]
+    assert not any(ticket.duplicate for ticket in tickets)
+
+
+async def test_003_01_a_ticket_has_a_version_7_id(store: Store) -> None:
+    assert all(is_version_7(one) for one in await enqueue(store, *jobs(10)))
+
+
+async def test_003_02_ids_go_up_while_the_clock_goes_back(store: Store, clock: ManualClock) -> None:
+    made = []
+    for _ in range(5):
+        made += await enqueue(store, *jobs(20))
+        clock.advance(-3600)
+    assert made == sorted(set(made))
+    assert sorted(await run_all(store)) == made
+
+
+async def test_an_empty_batch_stores_nothing(store: Store) -> None:
+    assert await store.enqueue([]) == []
+    assert await store.queues() == []
+
+
+async def test_a_job_is_kept_with_all_its_options(store: Store, clock: ManualClock) -> None:
+    new = job(
+        "mail",
+        payload='{"to": 1}',
+        queue="q",
+        key="a",
+        priority=-7,
+        attempts_max=3,
+        timeout_seconds=1.25,
+    )
+    await store.enqueue([new])
+    kept = (await store.job(new.id)).job
+    assert (kept.id, kept.queue, kept.key, kept.kind) == (new.id, "q", "a", "mail")
+    assert (kept.payload, kept.priority, kept.round) == ('{"to": 1}', -7, 0)
+    assert (kept.attempts_max, kept.timeout_seconds) == (3, 1.25)
+    assert kept.enqueued_at == clock.now()
+
+
+async def test_a_worker_gets_the_job_as_it_is_kept(store: Store) -> None:
+    new = job("mail", payload="[1]", key="a", priority=3, round=0, timeout_seconds=0.5)
+    await store.enqueue([new])
+    kept = (await store.job(new.id)).job
+    [claimed] = await claim(store)
+    [leased] = claimed.jobs
+    for field in kept.__struct_fields__:
+        assert getattr(leased, field) == getattr(kept, field)
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("wanted", list(JobState))
+async def test_an_id_that_is_known_is_not_stored_again(
+    store: Store, wanted: JobState, key: str | None
+) -> None:
+    known = await bring_to(store, wanted, key=key)
+    before = await stored(store)
+    [ticket] = await store.enqueue([job(id=known, key=key)])
+    assert ticket.id == known
+    assert await state(store, known) is wanted
+    assert await stored(store) == before
+
+
+async def test_a_batch_that_is_sent_again_is_stored_once(store: Store) -> None:
+    batch = [job(key="a"), job(), job(delay_seconds=1), job(key="a")]
+    first = await store.enqueue(batch)
+    again = await store.enqueue(batch)
+    assert [ticket.id for ticket in again] == [ticket.id for ticket in first]
+    status = await queue_status(store)
+    assert (status.waiting, status.scheduled) == (3, 1)
+
+
+async def test_a_known_id_among_new_ones_leaves_no_gap(store: Store) -> None:
+    known = job(key="a")
+    await store.enqueue([known])
+    tickets = await store.enqueue([job(key="a"), known, job(key="a")])
+    assert [ticket.position for ticket in tickets] == [2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("table", "event"),
+    [("job", "insert"), ("lane", "insert"), ("parked", "insert"), ("blocked", "insert")],
+)
+async def test_a_batch_that_breaks_off_leaves_nothing(store: Store, table: str, event: str) -> None:
+    first = job(key="a")
+    batch = [first, job(), job(delay_seconds=1), job(after=frozenset({first.id}))]
+    async with broken(store, table, event):
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.enqueue(batch)
+    assert set((await stored(store)).values()) == {0}
+    assert len(await store.enqueue(batch)) == 4
+
+
+async def test_a_large_batch_keeps_the_order_of_every_key(store: Store) -> None:
+    batch = [job(key=f"key {number % 50}") for number in range(2_000)]
+    tickets = await store.enqueue(batch)
+    assert [ticket.position for ticket in tickets] == [number // 50 + 1 for number in range(2_000)]
+    ran = await run_all(store, jobs_max=700)
+    for key in range(50):
+        mine = [one.id for one in batch[key::50]]
+        assert [one for one in ran if one in set(mine)] == mine
+
+
+async def test_concurrent_producers_of_one_key_leave_no_gap(
+    store: Store, other_store: Store
+) -> None:
+    batches = [jobs(5, key="a") for _ in range(10)]
+    given = await asyncio.gather(
+        *(one.enqueue(batch) for one, batch in zip([store, other_store] * 5, batches, strict=True))
+    )
+    positions = [[ticket.position or 0 for ticket in tickets] for tickets in given]
+    assert sorted(one for some in positions for one in some) == list(range(1, 51))
+    # A batch stands together, in its order.
+    for some in positions:
+        assert some == list(range(some[0], some[0] + 5))
+    ran = ids(await claim(store))
+    placed = {ticket.position: ticket.id for tickets in given for ticket in tickets}
+    assert ran == [placed[position] for position in range(1, 51)]

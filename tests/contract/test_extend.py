@@ -1,0 +1,117 @@
+"""Extend: a worker that lives keeps its leases, and learns which are lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.job import JobState
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    settle,
+    state,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+async def test_an_extended_lease_is_not_reclaimed(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    claimed = await claim_one(store, lease_seconds=10)
+    for _ in range(5):
+        clock.advance(9)
+        assert await store.extend([claimed.lease], lease_seconds=10) == []
+        assert (await store.reclaim()).leases == 0
+    assert (await store.job(made)).leased_until == clock.now() + timedelta(seconds=10)
+    await settle(store, done([claimed]))
+    assert await state(store, made) is JobState.DONE
+
+
+async def test_a_lease_runs_from_now_on_not_from_its_end(store: Store, clock: ManualClock) -> None:
+    [made] = await enqueue(store, job())
+    claimed = await claim_one(store, lease_seconds=100)
+    await store.extend([claimed.lease], lease_seconds=5)
+    assert (await store.job(made)).leased_until == clock.now() + timedelta(seconds=5)
+
+
+@KEYS
+async def test_a_reclaimed_lease_is_lost(
+    store: Store, other_store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await enqueue(store, job(key=key))
+    claimed = await claim_one(store)
+    clock.advance(31)
+    await other_store.reclaim()
+    assert await store.extend([claimed.lease]) == [claimed.lease]
+    fresh = await claim_one(other_store)
+    assert await store.extend([claimed.lease, fresh.lease]) == [claimed.lease]
+    # Asking for the lost one has not prolonged the new one's predecessor into life.
+    clock.advance(31)
+    assert (await store.reclaim()).leases == 1
+
+
+@KEYS
+async def test_a_lease_that_ran_out_but_was_not_reclaimed_is_extended(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await enqueue(store, job(key=key))
+    claimed = await claim_one(store)
+    clock.advance(100)
+    assert await store.extend([claimed.lease]) == []
+    assert (await store.reclaim()).leases == 0
+    await settle(store, done([claimed]))
+
+
+@KEYS
+async def test_a_settled_lease_is_lost(store: Store, key: str | None) -> None:
+    await enqueue(store, job(key=key))
+    claimed = await claim_one(store)
+    await settle(store, done([claimed]))
+    assert await store.extend([claimed.lease]) == [claimed.lease]
+
+
+async def test_of_one_claims_leases_only_the_settled_lane_is_lost(store: Store) -> None:
+    await enqueue(store, job(key="a"), job(key="b"), job(key="c"))
+    first, second, third = await claim(store)
+    await settle(store, done([second]))
+    leases = [first.lease, second.lease, third.lease]
+    assert await store.extend(leases) == [second.lease]
+
+
+async def test_leases_of_many_claims_are_extended_together(
+    store: Store, clock: ManualClock
+) -> None:
+    await enqueue(store, *jobs(4), job(key="a"), job(key="b"))
+    await settle(store, fail(await claim_one(store), delay=0))
+    claims = [await claim_one(store) for _ in range(6)]
+    clock.advance(20)
+    assert await store.extend([one.lease for one in claims]) == []
+    clock.advance(20)
+    assert (await store.reclaim()).leases == 0
+    await settle(store, done(claims))
+    assert len(ids(claims)) == 6
+
+
+async def test_nothing_to_extend_is_fine(store: Store) -> None:
+    assert await store.extend([]) == []
+
+
+async def test_a_forged_lease_is_lost(store: Store) -> None:
+    await enqueue(store, job(key="a"))
+    claimed = await claim_one(store)
+    forged = msgspec.structs.replace(claimed.lease, token=claimed.lease.token + 7)
+    assert await store.extend([forged]) == [forged]

@@ -1,0 +1,143 @@
+"""Migrations: made once, safe to repeat, and never of a store that is newer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import SchemaMissing, SchemaTooNew
+from inturn.store.address import connect
+from inturn.store.protocol import Store
+from tests.contract.support import claim, enqueue, ids, job, raw, run_all
+
+POSTGRES = pytest.mark.parametrize("store_kind", ["postgres"], indirect=True)
+SQLITE = pytest.mark.parametrize("store_kind", ["sqlite"], indirect=True)
+
+
+async def test_migrating_twice_is_migrating_once(empty_url: str, clock: ManualClock) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        version = await store.migrate()
+        assert version >= 1
+        await store.open()
+        [made] = await enqueue(store, job(key="a"))
+        assert await store.migrate() == version
+        assert ids(await claim(store)) == [made]
+        assert await store.check() == []
+    finally:
+        await store.close()
+
+
+async def test_many_that_migrate_at_once_do_not_mind(empty_url: str, clock: ManualClock) -> None:
+    stores = [connect(empty_url, clock=clock) for _ in range(4)]
+    try:
+        versions = await asyncio.gather(*(store.migrate() for store in stores))
+        assert len(set(versions)) == 1
+        await stores[0].open()
+        [made] = await enqueue(stores[0], job())
+        await stores[1].open()
+        assert await run_all(stores[1]) == [made]
+    finally:
+        for store in stores:
+            await store.close()
+
+
+@pytest.mark.corrupts
+async def test_a_newer_store_is_refused_and_left_as_it_is(
+    empty_url: str, clock: ManualClock
+) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        known = await store.migrate()
+        await store.open()
+        [made] = await enqueue(store, job())
+        await raw(store, f"update @schema_version set version = {known + 7}")
+        late = connect(empty_url, clock=clock)
+        try:
+            with pytest.raises(SchemaTooNew) as newer:
+                await late.open()
+            assert (newer.value.found, newer.value.known) == (known + 7, known)
+            with pytest.raises(SchemaTooNew):
+                await late.migrate()
+        finally:
+            await late.close()
+        assert await raw(store, "select max(version) from @schema_version") == [(known + 7,)]
+        assert ids(await claim(store)) == [made]
+    finally:
+        await store.close()
+
+
+@POSTGRES
+async def test_a_database_without_tables_is_refused_and_left_as_it_is(
+    empty_url: str, clock: ManualClock
+) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        with pytest.raises(SchemaMissing, match="migrate"):
+            await store.open()
+        with pytest.raises(SchemaMissing):
+            await store.open()
+        assert await store.migrate() >= 1
+        await store.open()
+        assert await store.queues() == []
+    finally:
+        await store.close()
+
+
+@SQLITE
+async def test_a_new_file_is_made_with_its_tables(empty_url: str, clock: ManualClock) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        await store.open()
+        [made] = await enqueue(store, job())
+    finally:
+        await store.close()
+    again = connect(empty_url, clock=clock)
+    try:
+        await again.open()
+        assert ids(await claim(again)) == [made]
+    finally:
+        await again.close()
+
+
+async def test_a_store_may_be_closed_twice_and_before_it_was_opened(empty_url: str) -> None:
+    store = connect(empty_url)
+    await store.close()
+    await store.migrate()
+    await store.open()
+    await store.close()
+    await store.close()
+
+
+async def test_what_was_accepted_is_there_when_the_store_is_opened_again(
+    store: Store, store_url: str, clock: ManualClock
+) -> None:
+    made = await enqueue(store, job(key="a", payload='{"a": 1.0}'), job(key="a"))
+    await claim(store, 1)
+    again = connect(store_url, clock=clock)
+    try:
+        await again.open()
+        assert [(await again.job(one)).job.id for one in made] == made
+        assert await claim(again) == []
+        clock.advance(31)
+        assert (await again.reclaim()).leases == 1
+        assert await run_all(again) == made
+    finally:
+        await again.close()
+
+
+async def test_without_a_clock_a_store_has_one_of_its_own(store_url: str) -> None:
+    store = connect(store_url)
+    try:
+        await store.open()
+        before = await store.now()
+        [made] = await enqueue(store, job())
+        after = await store.now()
+        accepted_at = (await store.job(made)).job.enqueued_at
+        assert before <= accepted_at <= after
+        assert before.tzinfo is not None
+        assert ids(await claim(store)) == [made]
+    finally:
+        await store.close()

@@ -1,0 +1,268 @@
+"""Prune: what is finished goes when its time is over, and nothing else ever does."""
+
+from __future__ import annotations
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import UnknownJob
+from inturn.model.job import JobState
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.worker import WorkerView
+from inturn.policy.verdict import Done
+from inturn.store.protocol import Pruned, Store
+from tests.contract.support import (
+    bring_to,
+    bury,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    lane,
+    rows_of,
+    run_all,
+    settle,
+    state,
+    states,
+    stored,
+    verdicts,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+DAY = 86_400
+
+
+async def is_gone(store: Store, job: object) -> bool:
+    try:
+        await store.job(job)  # type: ignore[arg-type]
+    except UnknownJob:
+        return True
+    return False
+
+
+async def test_an_empty_store_has_nothing_to_prune(store: Store) -> None:
+    assert await store.prune() == Pruned()
+
+
+@KEYS
+async def test_a_done_job_is_kept_for_its_queues_time_from_the_first_prune_that_saw_it(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=100))
+    made = await bring_to(store, JobState.DONE, key=key)
+    clock.advance(1_000)
+    assert (await store.prune()).jobs == 0
+    clock.advance(99.5)
+    assert (await store.prune()).jobs == 0
+    assert await state(store, made) is JobState.DONE
+    clock.advance(0.5)
+    assert (await store.prune()).jobs == 1
+    assert await is_gone(store, made)
+
+
+@KEYS
+async def test_a_done_job_that_is_not_kept_goes_at_once(store: Store, key: str | None) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    made = await bring_to(store, JobState.DONE, key=key)
+    assert (await store.prune()).jobs == 1
+    assert await is_gone(store, made)
+
+
+@KEYS
+@pytest.mark.parametrize(
+    "wanted", [one for one in JobState if one not in (JobState.DONE, JobState.CANCELLED)]
+)
+async def test_what_is_not_finished_is_never_pruned(
+    store: Store, clock: ManualClock, key: str | None, wanted: JobState
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    made = await bring_to(store, wanted, key=key)
+    for _ in range(4):
+        await store.prune()
+        assert await state(store, made) is wanted
+        assert await store.check() == []
+        clock.advance(10 if wanted is JobState.RETRYING else 300)
+
+
+@KEYS
+async def test_only_what_is_finished_of_a_lane_goes(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    made = await enqueue(store, *jobs(6, key=key))
+    await settle(store, done(await claim(store, 2)))
+    claims = await claim(store, 2)
+    assert (await store.prune()).jobs == 2
+    assert [await is_gone(store, one) for one in made] == [True] * 2 + [False] * 4
+    await settle(store, [verdicts(claims[0], Done())])
+    await store.prune()
+    assert await states(store, made[3:]) == [
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+    remaining = claims[0].jobs[1:]
+    assert [one.id for one in remaining] == [made[3]]
+    clock.advance(31)
+    await store.reclaim()
+    assert sorted(await run_all(store)) == made[3:]
+
+
+async def test_an_open_lane_is_finished_only_up_to_its_oldest_lease(store: Store) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    made = await enqueue(store, *jobs(6))
+    await settle(store, done(await claim(store, 2)))
+    held = await claim(store, 2)
+    await settle(store, done(await claim(store, 2)))
+    await store.prune()
+    assert [await is_gone(store, one) for one in made[:2]] == [True, True]
+    assert await states(store, ids(held)) == [JobState.RUNNING] * 2
+    await settle(store, done(held))
+    await store.prune()
+    assert [await is_gone(store, one) for one in made] == [True] * 6
+
+
+@KEYS
+async def test_a_lane_with_nothing_left_goes_and_comes_back(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await bring_to(store, JobState.DONE, key=key)
+    for _ in range(3):
+        clock.advance(2 * DAY)
+        await claim(store)
+        await store.prune()
+    assert (await store.lanes("default")).rows == ()
+    assert await rows_of(store, "lane", "tail", "mark", "job") == dict.fromkeys(
+        ("lane", "tail", "mark", "job"), 0
+    )
+    [later] = await enqueue(store, job(key=key))
+    assert await run_all(store) == [later]
+
+
+async def test_a_paused_and_a_halted_lane_stay(store: Store, clock: ManualClock) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT, keep_done_seconds=0))
+    await enqueue(store, job(key="halted"), job(key="paused"))
+    halted, paused = sorted(await claim(store), key=lambda one: one.lease.key or "")
+    await settle(store, [*done([paused]), *bury(halted)])
+    await store.pause("default", key="paused", by="ann")
+    for _ in range(3):
+        await store.prune()
+        clock.advance(2 * DAY)
+    assert (await lane(store, "paused")).paused_by == "ann"
+    assert (await lane(store, "halted")).halted_job == halted.jobs[0].id
+    assert await store.retry_lane("default", "halted") == halted.jobs[0].id
+    assert ids(await claim(store)) == [halted.jobs[0].id]
+
+
+@KEYS
+@pytest.mark.parametrize(
+    "before", [JobState.WAITING, JobState.BLOCKED, JobState.SCHEDULED, JobState.RETRYING]
+)
+async def test_a_cancelled_job_goes_when_it_was_kept_long_enough(
+    store: Store, clock: ManualClock, key: str | None, before: JobState
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=100))
+    made = await bring_to(store, before, key=key)
+    await store.cancel(made, by="ann")
+    await claim(store)
+    await store.prune()
+    assert await state(store, made) is JobState.CANCELLED
+    for _ in range(3):
+        clock.advance(101)
+        await store.prune()
+    assert await is_gone(store, made)
+    counted = await stored(store)
+    assert (counted["cancelled"], counted["parked"]) == (0, 0)
+
+
+async def test_a_job_cancelled_in_the_middle_of_a_line_stays_passed_over(
+    store: Store, clock: ManualClock
+) -> None:
+    """Its mark must outlive it for as long as the line has not come that far."""
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    keyed = await enqueue(store, *jobs(3, key="a"))
+    unkeyed = await enqueue(store, *jobs(3))
+    for one in (keyed[1], unkeyed[1]):
+        await store.cancel(one, by="ann")
+    for _ in range(3):
+        clock.advance(2 * DAY)
+        await store.prune()
+        assert await store.check() == []
+    ran = await run_all(store)
+    assert sorted(ran) == sorted([keyed[0], keyed[2], unkeyed[0], unkeyed[2]])
+
+
+async def test_dedupe_keys_go_when_their_window_is_over(store: Store, clock: ManualClock) -> None:
+    await enqueue(store, job(dedupe="short", dedupe_seconds=10), job(dedupe="long"))
+    clock.advance(9)
+    assert (await store.prune()).dedupes == 0
+    clock.advance(2)
+    assert (await store.prune()).dedupes == 1
+    assert await rows_of(store, "dedupe") == {"dedupe": 1}
+
+
+async def test_statistics_go_after_seven_days(store: Store, clock: ManualClock) -> None:
+    start = clock.now()
+    await bring_to(store, JobState.DONE)
+    clock.advance(7 * DAY - 120)
+    await store.prune()
+    assert len(await store.stats("default", since=start)) == 1
+    clock.advance(240)
+    assert (await store.prune()).stats == 1
+    assert await store.stats("default", since=start) == []
+
+
+async def test_workers_that_were_silent_for_a_day_go(store: Store, clock: ManualClock) -> None:
+    await store.beat(WorkerView(id="old", host="h", pid=1, version="v"))
+    clock.advance(DAY - 60)
+    await store.beat(WorkerView(id="new", host="h", pid=2, version="v"))
+    assert (await store.prune()).workers == 0
+    clock.advance(120)
+    assert (await store.prune()).workers == 1
+    assert [one.id for one in await store.workers()] == ["new"]
+
+
+async def test_dead_letters_are_never_pruned(store: Store, clock: ManualClock) -> None:
+    await enqueue(store, job(key="a", payload="[7]"))
+    await settle(store, bury(await claim_one(store)))
+    for _ in range(5):
+        clock.advance(100 * DAY)
+        await store.prune()
+    [letter] = (await store.dead_letters()).rows
+    assert letter.job.payload == "[7]"
+
+
+async def test_queues_keep_their_history_each_for_its_own_time(
+    store: Store, clock: ManualClock
+) -> None:
+    await store.configure("short", QueueSettings(keep_done_seconds=1))
+    await store.configure("long", QueueSettings(keep_done_seconds=1_000))
+    short = await bring_to(store, JobState.DONE, queue="short")
+    long = await bring_to(store, JobState.DONE, queue="long")
+    await store.prune()
+    clock.advance(2)
+    assert (await store.prune()).jobs == 1
+    assert await is_gone(store, short)
+    assert await state(store, long) is JobState.DONE
+
+
+async def test_pruning_again_and_again_takes_everything_once(
+    store: Store, clock: ManualClock
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=50))
+    taken = 0
+    for _ in range(10):
+        await enqueue(store, job(key="a"), job())
+        await run_all(store)
+        clock.advance(10)
+        taken += (await store.prune()).jobs
+        assert await store.check() == []
+    clock.advance(1_000)
+    taken += (await store.prune()).jobs
+    clock.advance(1_000)
+    taken += (await store.prune()).jobs
+    assert taken == 20
+    assert await rows_of(store, "job") == {"job": 0}

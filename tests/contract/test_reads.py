@@ -1,0 +1,233 @@
+"""Reads: a job, lists of jobs, workers and statistics, as they are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import UnknownJob
+from inturn.model.job import JobState
+from inturn.model.worker import DURATION_BOUNDS_SECONDS, WorkerView
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    NOWHERE,
+    bring_to,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    job,
+    job_ids,
+    jobs,
+    page_through,
+    settle,
+    state,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+@pytest.mark.parametrize("wanted", list(JobState))
+async def test_a_job_says_where_it_is(
+    store: Store, other_store: Store, wanted: JobState, key: str | None
+) -> None:
+    made = await bring_to(store, wanted, key=key)
+    view = await other_store.job(made)
+    assert (view.state, view.job.id, view.job.key) == (wanted, made, key)
+    if wanted in (JobState.SCHEDULED, JobState.RETRYING):
+        assert view.run_at is not None
+        assert view.run_at > view.job.enqueued_at
+    if wanted is JobState.RUNNING:
+        assert (view.worker, view.attempt) == ("w1", 1)
+    else:
+        assert (view.worker, view.leased_until) == (None, None)
+    assert (view.died_at is not None) is (wanted is JobState.DEAD)
+    assert (view.cancelled_by is not None) is (wanted is JobState.CANCELLED)
+    assert bool(view.waits_for) is (wanted is JobState.BLOCKED)
+    assert len(view.errors) == (1 if wanted in (JobState.RETRYING, JobState.DEAD) else 0)
+    assert not view.suspect
+
+
+async def test_a_job_that_never_was_is_unknown(store: Store) -> None:
+    await enqueue(store, job())
+    with pytest.raises(UnknownJob, match=str(NOWHERE)):
+        await store.job(NOWHERE)
+
+
+@KEYS
+async def test_a_waiting_job_knows_how_many_are_ahead(store: Store, key: str | None) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    assert [(await store.job(one)).ahead for one in made] == [0, 1, 2, 3]
+    assert [(await store.job(one)).position for one in made] == [1, 2, 3, 4]
+    await settle(store, done([await claim_one(store)]))
+    assert [(await store.job(one)).ahead for one in made[1:]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wanted", list(JobState))
+async def test_jobs_are_listed_by_every_state_page_by_page(store: Store, wanted: JobState) -> None:
+    made: dict[JobState, list[UUID]] = {}
+    for number in range(5):
+        for one in JobState:
+            # A queue for each, so that none stands in another's way.
+            key = "a" if number % 2 else None
+            queue = f"{one} {number}"
+            made.setdefault(one, []).append(await bring_to(store, one, queue=queue, key=key))
+    expected = list(made[wanted])
+    if wanted is JobState.WAITING:  # what the blocked ones wait for is waiting too
+        for view in (await store.jobs(state=JobState.BLOCKED)).rows:
+            expected += view.waits_for
+    for rows_max in (1, 2, 3, 100):
+        rows = await page_through(store.jobs, rows_max, state=wanted)
+        assert job_ids(rows) == sorted(expected)
+        assert {row.state for row in rows} == {wanted}
+    for row in rows:
+        assert row == await store.job(row.job.id)
+
+
+async def test_all_jobs_are_listed_oldest_first(store: Store) -> None:
+    made = [await bring_to(store, one, queue=f"{one}") for one in JobState]
+    rows = (await store.jobs()).rows
+    assert set(made) <= set(job_ids(rows))
+    assert job_ids(rows) == sorted(job_ids(rows))
+    assert len(rows) == len(made) + 1
+    assert job_ids(await page_through(store.jobs, 2)) == job_ids(rows)
+
+
+async def test_jobs_are_listed_by_queue_kind_and_key(store: Store) -> None:
+    batch = [
+        job(kind, queue=queue, key=key)
+        for queue in ("q1", "q2")
+        for kind in ("mail", "push")
+        for key in (None, "a", "b")
+    ]
+    await store.enqueue(batch)
+    for filters in (
+        {"queue": "q1"},
+        {"kind": "mail"},
+        {"key": "a"},
+        {"queue": "q2", "kind": "push"},
+        {"queue": "q1", "key": "b"},
+        {"kind": "push", "key": "b", "queue": "q2"},
+        {"queue": "q3"},
+        {"key": "nobody"},
+    ):
+        expected = [
+            one.id
+            for one in batch
+            if all(getattr(one, name) == value for name, value in filters.items())
+        ]
+        assert job_ids(await page_through(store.jobs, 2, **filters)) == expected
+        waiting = await page_through(store.jobs, 100, state=JobState.WAITING, **filters)
+        assert job_ids(waiting) == expected
+
+
+async def test_jobs_that_come_while_one_pages_are_not_listed_twice(store: Store) -> None:
+    made = await enqueue(store, *jobs(4))
+    page = await store.jobs(rows_max=2)
+    made += await enqueue(store, *jobs(2))
+    await settle(store, done([await claim_one(store)]))
+    rest = await store.jobs(rows_max=100, cursor=page.cursor)
+    assert job_ids(page.rows) + job_ids(rest.rows) == made
+    assert rest.cursor is None
+
+
+async def test_a_page_that_is_just_full_is_the_last(store: Store) -> None:
+    made = await enqueue(store, *jobs(4))
+    assert job_ids(await page_through(store.jobs, 2)) == made
+    assert job_ids(await page_through(store.jobs, 4)) == made
+
+
+async def test_workers_are_known_by_their_beat(
+    store: Store, other_store: Store, clock: ManualClock
+) -> None:
+    assert await store.workers() == []
+    first = WorkerView(
+        id="w1", host="h'1", pid=12, version="0.1", queues=("q", "é"), kinds=("mail",), running=2
+    )
+    second = WorkerView(id="w2", host="h2", pid=2**31 + 5, version="0.1")
+    start = clock.now()
+    await store.beat(first)
+    clock.advance(1)
+    await other_store.beat(second)
+    assert [one.id for one in await store.workers()] == ["w2", "w1"]
+    clock.advance(1)
+    await store.beat(WorkerView(id="w1", host="h'1", pid=12, version="0.2", running=0))
+    one, two = await store.workers()
+    assert (one.id, one.version, one.running) == ("w1", "0.2", 0)
+    assert (one.queues, one.kinds) == ((), ())
+    assert (one.started_at, one.seen_at) == (start, clock.now())
+    assert (two.host, two.pid) == ("h2", 2**31 + 5)
+    assert two.seen_at == start + timedelta(seconds=1)
+
+
+async def test_a_worker_is_kept_as_it_said(store: Store, clock: ManualClock) -> None:
+    view = WorkerView(
+        id="w 1", host="h", pid=1, version="v", queues=("b", "a"), kinds=("x", "y"), running=3
+    )
+    await store.beat(view)
+    [kept] = await store.workers()
+    assert (kept.id, kept.host, kept.pid, kept.version) == ("w 1", "h", 1, "v")
+    assert (kept.queues, kept.kinds, kept.running) == (("b", "a"), ("x", "y"), 3)
+
+
+async def test_what_was_settled_is_counted_per_kind_and_minute(
+    store: Store, clock: ManualClock
+) -> None:
+    start = clock.now()
+    await enqueue(store, *jobs(4, "mail"), *jobs(2, "push", key="a"), job(queue="other"))
+    claims = await claim(store)
+    said: list[Verdict] = [Done(), Retry(60, "boom"), Bury("hopeless"), Release()]
+    durations = [0.5, 2.0, 0.0, 9.0]
+    for claimed in claims:
+        if claimed.lease.key is None:
+            outcomes = [
+                Outcome(leased, verdict, seconds)
+                for leased, verdict, seconds in zip(claimed.jobs, said, durations, strict=True)
+            ]
+            await settle(store, [Settlement(claimed.lease, outcomes)])
+        else:
+            for leased in claimed.jobs:
+                await settle(store, [Settlement(claimed.lease, [Outcome(leased, Done(), 1e9)])])
+    mail, push = sorted(await store.stats("default", since=start), key=lambda one: one.kind)
+    assert (mail.kind, mail.minute_at, push.kind) == ("mail", start, "push")
+    assert (mail.done, mail.retried, mail.buried, mail.released) == (1, 1, 1, 1)
+    assert mail.seconds_sum == 2.5
+    assert len(mail.durations) == len(DURATION_BOUNDS_SECONDS) + 1
+    assert sum(mail.durations) == 3
+    assert (push.done, push.durations[-1]) == (2, 2)
+    assert await store.stats("other", since=start) == []
+    assert await store.stats("nowhere", since=start) == []
+
+
+async def test_statistics_are_kept_per_minute_and_folded_by_a_prune(
+    store: Store, clock: ManualClock
+) -> None:
+    start = clock.now()
+    for _ in range(6):
+        await enqueue(store, job())
+        await settle(store, done(await claim(store)))
+        clock.advance(20)
+    before = sorted(await store.stats("default", since=start), key=lambda one: one.minute_at)
+    assert [one.minute_at for one in before] == [start, start + timedelta(minutes=1)]
+    assert [one.done for one in before] == [3, 3]
+    await store.prune()
+    after = sorted(await store.stats("default", since=start), key=lambda one: one.minute_at)
+    assert after == before
+    later = start + timedelta(minutes=1)
+    assert [one.done for one in await store.stats("default", since=later)] == [3]
+
+
+async def test_reading_changes_nothing(store: Store) -> None:
+    made = [await bring_to(store, one, queue=f"{one}") for one in JobState]
+    for one in made:
+        await store.explain(one)
+        await store.job(one)
+    await store.queues()
+    await store.dead_letters()
+    assert [await state(store, one) for one in made] == list(JobState)

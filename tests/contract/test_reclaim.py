@@ -1,0 +1,379 @@
+"""Reclaim: leases that ran out are taken back, and who killed a worker is found out fairly."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import LeaseLost
+from inturn.model.job import JobState
+from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.model.lease import Claim, Reclaimed
+from inturn.policy.retry import crash_delay_seconds
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    attempts,
+    broken,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    lane,
+    release,
+    rows_of,
+    run_all,
+    settle,
+    state,
+    states,
+    verdicts,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+async def die(store: Store, clock: ManualClock) -> Reclaimed:
+    """Let every lease run out, as if all workers had died, and take them back."""
+    clock.advance(31)
+    return await store.reclaim()
+
+
+async def test_a_lease_is_taken_back_when_it_runs_out_and_not_before(
+    store: Store, clock: ManualClock
+) -> None:
+    [made] = await enqueue(store, job(key="a"))
+    await claim(store, lease_seconds=10)
+    assert await store.reclaim() == Reclaimed()
+    clock.advance(9.999)
+    assert await store.reclaim() == Reclaimed()
+    assert await state(store, made) is JobState.RUNNING
+    clock.advance(0.001)
+    assert await store.reclaim() == Reclaimed(leases=1, suspects=1, buried=0)
+    assert await state(store, made) is JobState.WAITING
+    assert await store.reclaim() == Reclaimed()
+
+
+@KEYS
+async def test_reclaimed_jobs_are_suspects_and_leased_alone(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(3, key=key))
+    await claim(store)
+    assert await die(store, clock) == Reclaimed(leases=1, suspects=3, buried=0)
+    assert [(await store.job(one)).suspect for one in made] == [True] * 3
+    [innocent] = await enqueue(store, job(key="another"))
+    ran = []
+    for _ in range(3):
+        claims = await claim(store)
+        alone = [one for one in claims if one.lease.alone]
+        assert [len(one.jobs) for one in alone] == [1]
+        assert claims[0].lease.alone
+        assert len({one.lease.token for one in claims}) == len(claims)
+        ran += ids(alone)
+        await settle(store, done(claims))
+    assert ran == made if key else sorted(ran) == made
+    assert await state(store, innocent) is JobState.DONE
+    assert await claim(store) == []
+
+
+async def test_behind_its_suspects_a_lane_gives_many_again(
+    store: Store, clock: ManualClock
+) -> None:
+    made = await enqueue(store, *jobs(6, key="a"))
+    await claim(store, 2)
+    await die(store, clock)
+    for suspect in made[:2]:
+        [claimed] = await claim(store)
+        assert (ids([claimed]), claimed.lease.alone) == ([suspect], True)
+        await settle(store, done([claimed]))
+    [claimed] = await claim(store)
+    assert (ids([claimed]), claimed.lease.alone) == (made[2:], False)
+
+
+@KEYS
+async def test_what_was_settled_is_not_reclaimed(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    [claimed] = await claim(store)
+    await settle(store, [verdicts(claimed, Done(), Done())])
+    assert await die(store, clock) == Reclaimed(leases=1, suspects=2, buried=0)
+    assert await states(store, made) == [JobState.DONE] * 2 + [JobState.WAITING] * 2
+    assert sorted(await run_all(store)) == made[2:]
+
+
+async def test_the_hole_in_a_reclaimed_open_run_is_kept(store: Store, clock: ManualClock) -> None:
+    made = await enqueue(store, *jobs(4))
+    [claimed] = await claim(store)
+    outcomes = [Outcome(claimed.jobs[index], Done()) for index in (1, 3)]
+    await settle(store, [Settlement(claimed.lease, outcomes)])
+    await die(store, clock)
+    assert sorted(await run_all(store)) == [made[0], made[2]]
+
+
+@KEYS
+async def test_003_08_a_crash_in_company_is_not_counted(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key, attempts_max=1))
+    await claim(store)
+    await die(store, clock)
+    view = await store.job(made[0])
+    assert (view.state, view.attempt, view.errors) == (JobState.WAITING, 0, ())
+    claimed = await claim_one(store)
+    assert attempts([claimed]) == [1]
+
+
+@KEYS
+async def test_003_08_a_job_that_kills_its_worker_alone_has_it_counted_until_it_is_buried(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(3, key=key, attempts_max=3))
+    await claim(store)
+    await die(store, clock)
+    if key is None:
+        for neighbour in await claim(store, suspects_max=3):
+            if ids([neighbour]) != [made[0]]:
+                await settle(store, done([neighbour]))
+            else:
+                await settle(store, release([neighbour]))
+    for crashes in (1, 2):
+        claimed = await claim_one(store, worker=f"w{crashes}")
+        assert (ids([claimed]), attempts([claimed])) == ([made[0]], [crashes])
+        assert claimed.lease.alone
+        assert await die(store, clock) == Reclaimed(leases=1, suspects=0, buried=0)
+        view = await store.job(made[0])
+        assert view.state is JobState.RETRYING
+        assert view.run_at == clock.now() + timedelta(seconds=crash_delay_seconds(crashes))
+        assert await claim(store) == []
+        clock.advance(crash_delay_seconds(crashes))
+    await claim_one(store, worker="w3")
+    assert await die(store, clock) == Reclaimed(leases=1, suspects=0, buried=1)
+    [letter] = (await store.dead_letters()).rows
+    assert letter.job.id == made[0]
+    assert letter.attempts == 3
+    assert letter.reason == "its worker died 3 times while running it alone"
+    assert [error.error for error in letter.errors] == [
+        f"worker w{number} died while running this job alone" for number in (1, 2, 3)
+    ]
+    assert [error.worker for error in letter.errors] == ["w1", "w2", "w3"]
+    assert [error.attempt for error in letter.errors] == [1, 2, 3]
+    await run_all(store)
+    assert await states(store, made[1:]) == [JobState.DONE] * 2
+
+
+@pytest.mark.parametrize("crashes_max", [9])
+async def test_both_stores_wait_after_a_crash_as_the_policy_says(
+    store: Store, clock: ManualClock, crashes_max: int
+) -> None:
+    keyed, unkeyed = await enqueue(store, job(key="a", attempts_max=99), job(attempts_max=99))
+    await claim(store)
+    await die(store, clock)
+    for crashes in range(1, crashes_max + 1):
+        assert len(await claim(store, suspects_max=2)) == 2
+        await die(store, clock)
+        delay = timedelta(seconds=crash_delay_seconds(crashes))
+        for one in (keyed, unkeyed):
+            assert (await store.job(one)).run_at == clock.now() + delay
+        clock.advance(delay.total_seconds())
+    await run_all(store)
+    assert await states(store, [keyed, unkeyed]) == [JobState.DONE] * 2
+
+
+async def test_a_halting_lane_halts_on_a_job_that_kills_its_worker(
+    store: Store, clock: ManualClock
+) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    made = await enqueue(store, *jobs(2, key="a", attempts_max=1))
+    await claim(store)
+    await die(store, clock)
+    await claim(store)
+    assert (await die(store, clock)).buried == 1
+    view = await lane(store, "a")
+    assert (view.state, view.halted_job) == (LaneState.HALTED, made[0])
+    assert await claim(store) == []
+    assert await store.skip_lane("default", "a") == made[0]
+    assert ids(await claim(store)) == [made[1]]
+
+
+@KEYS
+@pytest.mark.parametrize("suspects_max", [0, 1, 2])
+async def test_no_more_suspects_come_than_were_asked_for(
+    store: Store, clock: ManualClock, key: str | None, suspects_max: int
+) -> None:
+    batch = [job(key=key and f"{key} {number}") for number in range(3)]
+    await enqueue(store, *batch)
+    await claim(store)
+    await die(store, clock)
+    [innocent] = await enqueue(store, job(key="innocent"))
+    claims = await claim(store, suspects_max=suspects_max)
+    assert [one.lease.alone for one in claims] == [True] * suspects_max + [False]
+    assert ids(claims)[-1] == innocent
+
+
+async def test_suspects_count_towards_the_jobs_asked_for(store: Store, clock: ManualClock) -> None:
+    await enqueue(store, *jobs(2))
+    await claim(store)
+    await die(store, clock)
+    await enqueue(store, job(key="a"))
+    assert len(ids(await claim(store, 1, suspects_max=5))) == 1
+    assert len(ids(await claim(store, 1, suspects_max=5))) == 1
+    assert ids(await claim(store, 1, suspects_max=5)) != []
+    assert await claim(store, suspects_max=5) == []
+
+
+@KEYS
+async def test_a_suspect_that_is_released_stays_a_suspect(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    await claim(store)
+    await die(store, clock)
+    await settle(store, release([await claim_one(store)]))
+    assert (await store.job(made)).suspect
+    claimed = await claim_one(store)
+    assert (claimed.lease.alone, attempts([claimed])) == (True, [1])
+
+
+async def test_a_suspect_that_failed_in_its_own_way_is_cleared(
+    store: Store, clock: ManualClock
+) -> None:
+    """It came back by itself when it was alone, so it does not kill workers."""
+    [made] = await enqueue(store, job())
+    await claim(store)
+    await die(store, clock)
+    await settle(store, fail(await claim_one(store), delay=0))
+    assert not (await store.job(made)).suspect
+    assert not (await claim_one(store)).lease.alone
+
+
+async def test_a_retried_job_whose_worker_died_in_company_is_not_charged(
+    store: Store, clock: ManualClock
+) -> None:
+    [made] = await enqueue(store, job(attempts_max=2))
+    await settle(store, fail(await claim_one(store), delay=0))
+    claimed = await claim_one(store)
+    assert (attempts([claimed]), claimed.lease.alone) == ([2], False)
+    assert await die(store, clock) == Reclaimed(leases=1, suspects=1, buried=0)
+    view = await store.job(made)
+    assert (view.attempt, len(view.errors), view.suspect) == (1, 1, True)
+    claimed = await claim_one(store)
+    assert (attempts([claimed]), claimed.lease.alone) == ([2], True)
+
+
+async def test_a_keyed_head_that_failed_before_keeps_its_errors_through_a_crash(
+    store: Store, clock: ManualClock
+) -> None:
+    [made] = await enqueue(store, job(key="a"))
+    await settle(store, fail(await claim_one(store), delay=0, error="first"))
+    await claim_one(store)
+    await die(store, clock)
+    view = await store.job(made)
+    assert (view.attempt, [error.error for error in view.errors]) == (1, ["first"])
+
+
+async def test_the_oldest_leases_are_taken_back_first_and_no_more_than_asked(
+    store: Store, clock: ManualClock
+) -> None:
+    made = await enqueue(store, *(job(key=f"{number}") for number in range(5)))
+    for seconds in (50, 10, 40, 20, 30):
+        await claim_one(store, lease_seconds=seconds)
+    clock.advance(60)
+    assert (await store.reclaim(leases_max=2)).leases == 2
+    assert await states(store, made) == [
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.RUNNING,
+        JobState.WAITING,
+        JobState.RUNNING,
+    ]
+    assert (await store.reclaim(leases_max=100)).leases == 3
+
+
+async def test_one_lease_over_many_lanes_is_taken_back_whole(
+    store: Store, clock: ManualClock
+) -> None:
+    batch = [job(key="a"), job(key="a"), job(key="b"), job(), job()]
+    made = await enqueue(store, *batch)
+    assert len({one.lease.token for one in await claim(store)}) == 1
+    assert await die(store, clock) == Reclaimed(leases=1, suspects=5, buried=0)
+    assert await states(store, made) == [JobState.WAITING] * 5
+    assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
+
+
+@KEYS
+@pytest.mark.parametrize(("table", "event"), [("lease", "delete")])
+async def test_a_reclaim_that_breaks_off_leaves_the_lease(
+    store: Store, clock: ManualClock, key: str | None, table: str, event: str
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key))
+    claims = await claim(store)
+    clock.advance(31)
+    async with broken(store, table, event):
+        with pytest.raises(Exception, match="broken by a test"):
+            await store.reclaim()
+    assert await states(store, made) == [JobState.RUNNING] * 2
+    await settle(store, done(claims))
+    assert await states(store, made) == [JobState.DONE] * 2
+
+
+async def test_two_workers_that_reclaim_at_once_take_each_lease_back_once(
+    store: Store, other_store: Store, clock: ManualClock
+) -> None:
+    await enqueue(store, *jobs(12))
+    for _ in range(6):
+        await claim(store, 2)
+    clock.advance(31)
+    given = await asyncio.gather(*(one.reclaim() for one in [store, other_store] * 3))
+    assert sum(one.leases for one in given) == 6
+    assert sum(one.suspects for one in given) == 12
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_001_20_clock_skew_loses_nothing(
+    store: Store, other_store: Store, clock: ManualClock, seed: int
+) -> None:
+    """The clock jumps hours forth and back under two workers; every job is done, in order."""
+    chance = random.Random(seed)
+    batch = [
+        job(key=chance.choice([None, "a", "b", "c"]), delay_seconds=chance.choice([0, 0, 0, 5]))
+        for _ in range(40)
+    ]
+    finished: list[UUID] = []
+    held: list[tuple[Store, list[Claim]]] = []
+    pending = list(batch)
+    for _ in range(60):
+        if pending:
+            some, pending = pending[:3], pending[3:]
+            await store.enqueue(some)
+        clock.advance(chance.choice([-7200, -40, -1, 0.5, 1, 35, 40, 7200]))
+        mine = chance.choice([store, other_store])
+        if claims := await claim(mine, 5, suspects_max=3):
+            held.append((mine, claims))
+        await chance.choice([store, other_store]).reclaim()
+        if held and chance.random() < 0.7:
+            owner, claims = held.pop(chance.randrange(len(held)))
+            for one in claims:
+                try:
+                    await settle(owner, done([one]))
+                except LeaseLost:
+                    continue
+                finished += ids([one])
+        assert await store.check() == []
+    clock.advance(1_000_000)
+    await store.reclaim(leases_max=1_000)
+    finished += await run_all(store)
+    assert sorted(finished) == sorted(one.id for one in batch)
+    for key in ("a", "b", "c"):
+        mine_now = [one.id for one in batch if one.key == key and not one.delay_seconds]
+        assert [one for one in finished if one in set(mine_now)] == mine_now

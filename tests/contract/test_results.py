@@ -1,0 +1,106 @@
+"""Results: what a handler returned is kept as it was said, for as long as was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from inturn.model import bounds
+from inturn.model.clock import ManualClock
+from inturn.model.errors import InvalidPayload, OutOfBounds, PayloadTooLarge
+from inturn.model.job import JobState
+from inturn.policy.verdict import Done
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    NOWHERE,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    settle,
+    state,
+    verdicts,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+@pytest.mark.parametrize("result", ["null", '{"b": 1.0, "a": 1e3}', '"é\\u00e9"', "[]"])
+async def test_a_result_is_kept_exactly_as_it_was_said(
+    store: Store, other_store: Store, key: str | None, result: str
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    assert await store.result(made) is None
+    claimed = await claim_one(store)
+    assert await store.result(made) is None
+    await settle(store, [verdicts(claimed, Done(result))])
+    assert await other_store.result(made) == result
+    assert await state(store, made) is JobState.DONE
+
+
+async def test_a_job_without_a_result_has_none(store: Store) -> None:
+    [made] = await enqueue(store, job())
+    await settle(store, done(await claim(store)))
+    assert await store.result(made) is None
+    assert await store.result(NOWHERE) is None
+
+
+async def test_every_job_of_a_run_has_its_own_result(store: Store) -> None:
+    await enqueue(store, *jobs(3, key="a"), *jobs(3))
+    claims = await claim(store)
+    mine = ids(claims)
+    number = iter(range(6))
+    await settle(
+        store,
+        [verdicts(one, *(Done(f"{next(number)}") for _ in one.jobs)) for one in claims],
+    )
+    assert [await store.result(one) for one in mine] == [f"{place}" for place in range(6)]
+
+
+async def test_a_retried_jobs_result_is_kept(store: Store) -> None:
+    [made] = await enqueue(store, job())
+    await settle(store, fail(await claim_one(store), delay=0))
+    await settle(store, [verdicts(await claim_one(store), Done("42"))])
+    assert await store.result(made) == "42"
+
+
+@pytest.mark.parametrize("seconds", [0.5, None, 100_000.0])
+async def test_a_result_is_kept_for_as_long_as_was_said(
+    store: Store, clock: ManualClock, seconds: float | None
+) -> None:
+    [made] = await enqueue(store, job())
+    await settle(store, [verdicts(await claim_one(store), Done("42", seconds))])
+    kept = bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds
+    clock.advance(kept - 0.001)
+    await store.prune()
+    assert await store.result(made) == "42"
+    clock.advance(0.002)
+    pruned = await store.prune()
+    assert pruned.results == 1
+    assert await store.result(made) is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Done("not json"), InvalidPayload),
+        (Done("NaN"), InvalidPayload),
+        (Done('"\\u0000"'), InvalidPayload),
+        (Done('"' + "x" * bounds.PAYLOAD_BYTES_MAX + '"'), PayloadTooLarge),
+        (Done("1", -1.0), OutOfBounds),
+        (Done("1", float("nan")), OutOfBounds),
+    ],
+    ids=["text", "nan", "nul", "large", "negative", "nan-seconds"],
+)
+async def test_a_result_that_cannot_be_kept_is_refused_and_settles_nothing(
+    store: Store, verdict: Done, error: type[Exception]
+) -> None:
+    made = await enqueue(store, *jobs(2))
+    [claimed] = await claim(store)
+    with pytest.raises(error):
+        await settle(store, [verdicts(claimed, Done(), verdict)])
+    assert [await state(store, one) for one in made] == [JobState.RUNNING] * 2

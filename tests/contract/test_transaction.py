@@ -1,0 +1,302 @@
+"""Transactions: settle, enqueue and the caller's own rows together, or none of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import DedupeConflict, InturnError, InvalidName, LeaseLost, UnknownJob
+from inturn.model.job import JobState
+from inturn.policy.verdict import Done
+from inturn.store.protocol import Store, Transaction
+from tests.contract.support import (
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    run_all,
+    settle,
+    state,
+    verdicts,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+POSTGRES = pytest.mark.parametrize("store_kind", ["postgres"], indirect=True)
+
+
+class Oops(Exception):
+    """What a caller raises in the middle of its transaction."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own(store: Store) -> str:
+    """A table of the caller's own, in the store's database."""
+    async with store.transaction() as transaction:
+        await transaction.execute("create table effect (what text not null)")
+    return "effect"
+
+
+Step = Callable[[Transaction], Awaitable[object]]
+
+
+async def together(store: Store, *steps: Step) -> None:
+    """Write an effect of the caller's own, then take the steps, all in one transaction."""
+    async with store.transaction() as transaction:
+        await transaction.execute("insert into effect (what) values ('written')")
+        for step in steps:
+            await step(transaction)
+
+
+async def effects(store: Store) -> list[str]:
+    async with store.transaction() as transaction:
+        rows = await transaction.execute("select what from effect order by what")
+    return [what for (what,) in rows]
+
+
+@KEYS
+async def test_settle_enqueue_and_own_rows_are_written_together(
+    store: Store, other_store: Store, own: str, key: str | None
+) -> None:
+    [first] = await enqueue(store, job(key=key))
+    claims = await claim(store)
+    async with store.transaction() as transaction:
+        await transaction.execute("insert into effect (what) values ('written')")
+        [second] = await enqueue(transaction, job(key=key))
+        await settle(transaction, done(claims))
+        with pytest.raises(UnknownJob):
+            await other_store.job(second)
+        assert await state(other_store, first) is JobState.RUNNING
+    assert await effects(other_store) == ["written"]
+    assert await state(store, first) is JobState.DONE
+    assert await run_all(other_store) == [second]
+
+
+@KEYS
+@pytest.mark.parametrize("error", [Oops, asyncio.CancelledError])
+async def test_an_error_undoes_all_of_it(
+    store: Store, own: str, key: str | None, error: type[BaseException]
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key))
+    claims = await claim(store, 1)
+    second = job(key=key)
+
+    async def fails(_: Transaction) -> None:
+        raise error
+
+    with pytest.raises(error):
+        await together(
+            store,
+            lambda transaction: settle(transaction, [verdicts(claims[0], Done("1"))]),
+            lambda transaction: enqueue(transaction, second),
+            fails,
+        )
+    assert await effects(store) == []
+    assert await state(store, made[0]) is JobState.RUNNING
+    assert await store.result(made[0]) is None
+    with pytest.raises(UnknownJob):
+        await store.job(second.id)
+    await settle(store, done(claims))
+    assert await run_all(store) == made[1:]
+
+
+@KEYS
+async def test_a_lost_lease_spoils_all_of_it(
+    store: Store, own: str, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    stale = await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    second = job(key=key)
+    with pytest.raises(LeaseLost):
+        await together(
+            store,
+            lambda transaction: enqueue(transaction, second),
+            lambda transaction: settle(transaction, done(stale)),
+        )
+    assert await effects(store) == []
+    with pytest.raises(UnknownJob):
+        await store.job(second.id)
+    assert await state(store, made) is JobState.WAITING
+
+
+@KEYS
+async def test_a_lost_lease_spoils_all_of_it_also_when_the_caller_looks_away(
+    store: Store, own: str, clock: ManualClock, key: str | None
+) -> None:
+    await enqueue(store, job(key=key))
+    stale = await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    with suppress(InturnError):
+        async with store.transaction() as transaction:
+            await transaction.execute("insert into effect (what) values ('twice')")
+            with suppress(LeaseLost):
+                await settle(transaction, done(stale))
+    assert await effects(store) == []
+
+
+async def test_refused_jobs_and_a_bad_statement_spoil_all_of_it(store: Store, own: str) -> None:
+    await enqueue(store, job(dedupe="d", payload="1"))
+    with pytest.raises(DedupeConflict):
+        await together(store, lambda mine: enqueue(mine, job(dedupe="d", payload="2")))
+    with pytest.raises(InvalidName):
+        await together(store, lambda mine: enqueue(mine, job(key="")))
+    with pytest.raises(Exception, match="nowhere"):
+        await together(store, lambda mine: mine.execute("insert into nowhere values (1)"))
+    assert await effects(store) == []
+
+
+async def test_an_effect_and_its_job_are_exactly_once(
+    store: Store, own: str, clock: ManualClock
+) -> None:
+    """A handler that is run twice, because it was slow, has one effect."""
+    await enqueue(store, job())
+    slow = await claim_one(store)
+    clock.advance(31)
+    await store.reclaim()
+    quick = await claim_one(store, worker="w2")
+    for claimed in (quick, slow):
+        with suppress(LeaseLost):
+            async with store.transaction() as transaction:
+                await transaction.execute("insert into effect (what) values ('once')")
+                await settle(transaction, done([claimed]))
+    assert await effects(store) == ["once"]
+
+
+async def test_a_job_and_the_next_of_its_lane_in_one_transaction(store: Store) -> None:
+    [first] = await enqueue(store, job(key="a"))
+    ran = []
+    for _ in range(5):
+        [claimed] = await claim(store)
+        ran += ids([claimed])
+        async with store.transaction() as transaction:
+            await settle(transaction, done([claimed]))
+            await enqueue(transaction, job(key="a"))
+    assert ran[0] == first
+    assert len(set(ran)) == 5
+    assert len(await claim(store)) == 1
+
+
+async def test_later_jobs_of_a_transaction_see_the_earlier_ones(store: Store) -> None:
+    async with store.transaction() as transaction:
+        [one] = await transaction.enqueue([job(key="a", dedupe="d")])
+        [two] = await transaction.enqueue([job(key="a")])
+        [again] = await transaction.enqueue([job(key="a", dedupe="d")])
+        [last] = await transaction.enqueue([job(after=frozenset({one.id, two.id}))])
+    assert (one.position, two.position) == (1, 2)
+    assert (again.id, again.duplicate) == (one.id, True)
+    assert await run_all(store) == [one.id, two.id, last.id]
+
+
+async def test_a_job_may_wait_for_the_one_that_is_settled_beside_it(store: Store) -> None:
+    [first] = await enqueue(store, job())
+    claims = await claim(store)
+    async with store.transaction() as transaction:
+        await settle(transaction, done(claims))
+        [second] = await enqueue(transaction, job(after=frozenset({first})))
+    assert ids(await claim(store)) == [second]
+
+
+async def test_settling_in_a_transaction_releases_what_waited(store: Store) -> None:
+    [first] = await enqueue(store, job())
+    [second] = await enqueue(store, job(key="a", after=frozenset({first})))
+    claims = await claim(store)
+    async with store.transaction() as transaction:
+        await settle(transaction, done(claims))
+    assert ids(await claim(store)) == [second]
+
+
+async def test_a_statement_gives_its_rows(store: Store, own: str) -> None:
+    async with store.transaction() as transaction:
+        assert await transaction.execute("insert into effect (what) values ('b'), ('a')") == []
+        rows = await transaction.execute("select what, 1 from effect order by what")
+        assert [tuple(row) for row in rows] == [("a", 1), ("b", 1)]
+        assert await transaction.execute("select what from effect where what = 'z'") == []
+
+
+async def test_a_statement_takes_arguments(store: Store, store_kind: str, own: str) -> None:
+    mark = "$1" if store_kind == "postgres" else "?"
+    nasty = "it's; drop table effect -- \\ 日本"
+    async with store.transaction() as transaction:
+        await transaction.execute(f"insert into effect (what) values ({mark})", nasty)
+    assert await effects(store) == [nasty]
+
+
+async def test_an_empty_transaction_is_fine(store: Store) -> None:
+    async with store.transaction():
+        pass
+    async with store.transaction() as transaction:
+        assert await transaction.enqueue([]) == []
+        await transaction.settle([], worker="w1")
+
+
+async def test_transactions_at_once_do_not_mix(store: Store, other_store: Store, own: str) -> None:
+    async def write(mine: Store, number: int) -> None:
+        with suppress(Oops):
+            async with mine.transaction() as transaction:
+                await transaction.execute(f"insert into effect (what) values ('{number}')")
+                await enqueue(transaction, job(key=f"{number}"))
+                await asyncio.sleep(0)
+                if number % 2:
+                    raise Oops
+
+    await asyncio.gather(
+        *(write(mine, number) for number, mine in enumerate([store, other_store] * 5))
+    )
+    assert await effects(store) == ["0", "2", "4", "6", "8"]
+    assert sorted(one.lease.key or "" for one in await claim(store)) == ["0", "2", "4", "6", "8"]
+
+
+@POSTGRES
+@KEYS
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
+async def test_jobs_are_accepted_when_the_callers_own_transaction_commits(
+    store: Store, store_url: str, key: str | None, commits: bool
+) -> None:
+    connection = await asyncpg.connect(store_url)
+    try:
+        outer = connection.transaction()
+        await outer.start()
+        tickets = await store.enqueue(jobs(2, key=key), connection=connection)
+        with pytest.raises(UnknownJob):
+            await store.job(tickets[0].id)
+        assert await claim(store) == []
+        await (outer.commit() if commits else outer.rollback())
+    finally:
+        await connection.close()
+    made = [ticket.id for ticket in tickets]
+    assert await run_all(store) == (made if commits else [])
+
+
+@POSTGRES
+async def test_an_open_transaction_holds_up_only_producers_of_its_key(
+    store: Store, store_url: str
+) -> None:
+    connection = await asyncpg.connect(store_url)
+    try:
+        [waiting] = await enqueue(store, job(key="a"))
+        outer = connection.transaction()
+        await outer.start()
+        [own_job, unkeyed] = await store.enqueue([job(key="a"), job()], connection=connection)
+        free = await asyncio.wait_for(enqueue(store, job(key="b"), job()), timeout=5)
+        assert set(ids(await claim(store))) == {waiting, *free}
+        held = asyncio.ensure_future(enqueue(store, job(key="a")))
+        done_early, _ = await asyncio.wait([held], timeout=0.1)
+        assert not done_early
+        await outer.commit()
+        [after] = await held
+    finally:
+        await connection.close()
+    positions = [(await store.job(one)).position for one in (waiting, own_job.id, after)]
+    assert positions == [1, 2, 3]
+    assert ids(await claim(store)) == [unkeyed.id]

@@ -1,0 +1,52 @@
+"""Wait: a hint that work may have arrived, never a promise."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from inturn.store.protocol import Store
+from tests.contract.support import claim, enqueue, ids, job
+
+SOON = 5.0
+
+
+async def test_a_wait_ends_when_its_time_is_over(store: Store) -> None:
+    started = time.monotonic()
+    assert await store.wait(["quiet"], timeout_seconds=0.05) is False
+    assert 0.04 < time.monotonic() - started < SOON
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_a_wait_ends_when_work_arrives(
+    store: Store, other_store: Store, key: str | None, elsewhere: bool
+) -> None:
+    waiting = asyncio.ensure_future(store.wait(["q"], timeout_seconds=SOON))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    started = time.monotonic()
+    [made] = await enqueue(other_store if elsewhere else store, job(queue="q", key=key))
+    assert await waiting is True
+    assert time.monotonic() - started < SOON / 2
+    assert ids(await claim(store, queue="q")) == [made]
+
+
+async def test_a_wait_for_several_queues_ends_with_any_of_them(
+    store: Store, other_store: Store
+) -> None:
+    waiting = asyncio.ensure_future(store.wait(["p", "q", "r"], timeout_seconds=SOON))
+    await asyncio.sleep(0.1)
+    await enqueue(other_store, job(queue="q"))
+    assert await waiting is True
+
+
+async def test_a_wait_that_is_cancelled_leaves_the_store_in_order(store: Store) -> None:
+    waiting = asyncio.ensure_future(store.wait(["q"], timeout_seconds=SOON))
+    await asyncio.sleep(0.02)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    [made] = await enqueue(store, job(queue="q"))
+    assert ids(await claim(store, queue="q")) == [made]

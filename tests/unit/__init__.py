@@ -1,0 +1,1 @@
+"""Pure decisions and nouns, without a store."""

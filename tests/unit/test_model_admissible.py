@@ -1,0 +1,194 @@
+"""What may be stored at all, decided before a store is touched."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from inturn.model import bounds
+from inturn.model.admissible import (
+    check_jobs,
+    check_name,
+    check_number,
+    check_whole,
+)
+from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
+from inturn.model.ids import new_id
+from inturn.model.job import NewJob
+
+
+@given(some.text(min_size=1, max_size=50))
+def test_any_text_without_nul_is_a_name(name: str) -> None:
+    if "\x00" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+        with pytest.raises(InvalidName, match="the key"):
+            check_name("key", name, 50)
+    else:
+        check_name("key", name, 50)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 51, "é" * 51, "\x00", "a\x00b", "\ud800", "a\udfff"])
+def test_a_name_that_cannot_be_kept_is_refused(name: str) -> None:
+    with pytest.raises(InvalidName, match="the kind"):
+        check_name("kind", name, 50)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"x", ["x"], True])
+def test_a_name_is_text(name: Any) -> None:
+    with pytest.raises(InvalidName, match="must be text"):
+        check_name("queue", name, 50)
+
+
+@pytest.mark.parametrize("value", [1, 5, 10])
+def test_a_whole_number_in_its_range_is_fine(value: int) -> None:
+    check_whole("round", value, 1, 10)
+
+
+@pytest.mark.parametrize("value", [0, 11, -(10**30), 10**30, 1.0, 1.5, "1", None, True, math.nan])
+def test_anything_else_is_not(value: Any) -> None:
+    with pytest.raises(OutOfBounds, match="round"):
+        check_whole("round", value, 1, 10)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 0.5, 1, 10, 10.0])
+def test_a_number_in_its_range_is_fine(value: float) -> None:
+    check_number("delay", value, 0, 10)
+
+
+@pytest.mark.parametrize(
+    "value", [-0.001, 10.001, math.nan, math.inf, -math.inf, "1", None, True, 1j]
+)
+def test_any_other_number_is_not(value: Any) -> None:
+    with pytest.raises(OutOfBounds, match="delay"):
+        check_number("delay", value, 0, 10)
+
+
+def test_every_option_at_its_bound_is_fine() -> None:
+    low = NewJob(
+        kind="k",
+        queue="q",
+        key="k",
+        dedupe="d",
+        dedupe_seconds=0.001,
+        priority=bounds.PRIORITY_MIN,
+        attempts_max=1,
+        timeout_seconds=0.001,
+    )
+    high = NewJob(
+        kind="k" * bounds.KIND_CHARS_MAX,
+        queue="q" * bounds.QUEUE_CHARS_MAX,
+        key="k" * bounds.KEY_CHARS_MAX,
+        dedupe="d" * bounds.DEDUPE_CHARS_MAX,
+        dedupe_seconds=bounds.DEDUPE_SECONDS_MAX,
+        priority=bounds.PRIORITY_MAX,
+        round=bounds.ROUND_MAX,
+        attempts_max=bounds.ATTEMPTS_MAX,
+        timeout_seconds=bounds.TIMEOUT_SECONDS_MAX,
+        after=frozenset(new_id() for _ in range(bounds.AFTER_MAX)),
+    )
+    check_jobs([low, high])
+    check_jobs([NewJob(kind="k", delay_seconds=bounds.DELAY_SECONDS_MAX)])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priority": bounds.PRIORITY_MIN - 1},
+        {"priority": bounds.PRIORITY_MAX + 1},
+        {"round": bounds.ROUND_MAX + 1},
+        {"round": -1},
+        {"attempts_max": 0},
+        {"attempts_max": bounds.ATTEMPTS_MAX + 1},
+        {"timeout_seconds": 0},
+        {"timeout_seconds": bounds.TIMEOUT_SECONDS_MAX * 2},
+        {"delay_seconds": -0.001},
+        {"delay_seconds": bounds.DELAY_SECONDS_MAX * 2},
+        {"delay_seconds": 1, "round": 1},
+        {"delay_seconds": 1, "after": frozenset({new_id()})},
+        {"dedupe": "d", "dedupe_seconds": 0},
+        {"dedupe": "d", "dedupe_seconds": math.inf},
+        {"after": frozenset(new_id() for _ in range(bounds.AFTER_MAX + 1))},
+        {"payload": "x"},
+        {"kind": ""},
+        {"queue": ""},
+        {"key": ""},
+        {"dedupe": ""},
+    ],
+    ids=lambda options: ",".join(options),
+)
+def test_an_option_beyond_its_bound_refuses_the_batch(options: dict[str, Any]) -> None:
+    bad = NewJob(**{"kind": "k", **options})
+    with pytest.raises(BadInput):
+        check_jobs([bad])
+    with pytest.raises(BadInput):
+        check_jobs([NewJob(kind="k"), bad])
+
+
+def test_a_batch_is_bounded_and_its_ids_are_different() -> None:
+    one = NewJob(kind="k")
+    check_jobs([])
+    check_jobs([NewJob(kind="k") for _ in range(1_000)])
+    with pytest.raises(OutOfBounds, match="same id"):
+        check_jobs([one, NewJob(kind="k", id=one.id)])
+    with pytest.raises(OutOfBounds, match="50,001 jobs; the bound is 50,000"):
+        check_jobs([one] * (bounds.ENQUEUE_JOBS_MAX + 1))
+
+
+def chain(waits: dict[UUID, set[UUID]]) -> list[NewJob]:
+    return [NewJob(kind="k", id=one, after=frozenset(on)) for one, on in waits.items()]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 10, 5_000])
+def test_000_04_a_circle_of_any_length_is_refused(length: int) -> None:
+    ids = [new_id() for _ in range(length)]
+    jobs = chain({one: {ids[number - 1]} for number, one in enumerate(ids)})
+    with pytest.raises(DependencyCycle) as cycle:
+        check_jobs(jobs)
+    assert cycle.value.cycle[0] == cycle.value.cycle[-1]
+    assert set(cycle.value.cycle) == set(ids)
+    assert str(ids[0]) in str(cycle.value)
+
+
+def test_000_04_a_long_chain_and_many_diamonds_are_fine() -> None:
+    ids = [new_id() for _ in range(5_000)]
+    jobs = chain({one: set(ids[max(0, number - 2) : number]) for number, one in enumerate(ids)})
+    check_jobs(jobs)
+    check_jobs(jobs[::-1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_000_04_a_circle_is_found_exactly_where_there_is_one(seed: int) -> None:
+    chance = random.Random(seed)
+    ids = [new_id() for _ in range(30)]
+    # Waiting only for what stands before is never a circle.
+    waits = {one: set(chance.sample(ids[:place], min(place, 3))) for place, one in enumerate(ids)}
+    jobs = chain(waits)
+    chance.shuffle(jobs)
+    check_jobs(jobs)
+    # Make one job wait for another that waits for it, however far off.
+    first = chance.choice(ids[:20])
+    reach = next(one for one in reversed(ids) if first in _behind(waits, one))
+    waits[first].add(reach)
+    with pytest.raises(DependencyCycle) as cycle:
+        check_jobs(chain(waits))
+    for waiting, on in zip(cycle.value.cycle, cycle.value.cycle[1:], strict=False):
+        assert on in waits[waiting]
+
+
+def test_what_other_batches_hold_takes_no_part_in_a_circle() -> None:
+    check_jobs(chain({new_id(): {new_id()}, new_id(): {new_id()}}))
+
+
+def _behind(waits: dict[UUID, set[UUID]], start: UUID) -> set[UUID]:
+    """Return everything a job waits for, near or far, and the job itself."""
+    found, todo = {start}, [start]
+    while todo:
+        for one in waits[todo.pop()] - found:
+            found.add(one)
+            todo.append(one)
+    return found

@@ -1,0 +1,67 @@
+"""Errors: each says what happened, to which thing, and what to do."""
+
+from __future__ import annotations
+
+import inspect
+from uuid import UUID
+
+import pytest
+
+from inturn.model import errors
+from inturn.model.ids import new_id
+
+EVERY_ERROR = [
+    error
+    for _, error in inspect.getmembers(errors, inspect.isclass)
+    if error.__module__ == errors.__name__
+]
+ONE, TWO = new_id(), new_id()
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR)
+def test_every_error_is_an_inturn_error_and_is_explained(error: type[Exception]) -> None:
+    assert issubclass(error, errors.InturnError)
+    assert (error.__doc__ or "").endswith(".")
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR)
+def test_every_error_is_in_the_tree_that_the_module_opens_with(error: type[Exception]) -> None:
+    assert error.__name__ in (errors.__doc__ or "")
+
+
+def test_bad_input_is_a_value_error_and_what_is_not_found_a_lookup_error() -> None:
+    for error in EVERY_ERROR:
+        assert issubclass(error, ValueError) is issubclass(error, errors.BadInput)
+        assert issubclass(error, LookupError) is issubclass(error, errors.NotFound)
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (errors.UnknownDependency([TWO, ONE]), [str(ONE), str(TWO)]),
+        (errors.DependencyCycle([ONE, TWO, ONE]), [f"{ONE} → {TWO} → {ONE}"]),
+        (errors.DedupeConflict("mail", "d-1", ONE), ["'mail'", "'d-1'", str(ONE)]),
+        (errors.QueueFull("mail", None, 5, 6), ["queue 'mail'", "5", "6"]),
+        (errors.QueueFull("mail", "a", 5, 6), ["lane 'a'", "queue 'mail'"]),
+        (errors.LeaseLost([7, 5, 7]), ["5, 7"]),
+        (errors.UnknownJob(ONE), [str(ONE)]),
+        (errors.UnknownLane("mail", "a"), ["'mail'", "'a'"]),
+        (errors.UnknownQueue("mail"), ["'mail'"]),
+        (errors.NotHalted("mail", "a"), ["'mail'", "'a'"]),
+        (errors.SchemaTooNew(9, 2), ["9", "2"]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_error_names_its_things_in_a_whole_sentence(error: Exception, named: list[str]) -> None:
+    sentence = str(error)
+    for name in named:
+        assert name in sentence
+    assert sentence.endswith(".")
+
+
+def test_errors_carry_their_things() -> None:
+    assert errors.UnknownDependency([TWO, ONE]).missing == (ONE, TWO)
+    assert errors.LeaseLost([7, 5, 7]).tokens == (5, 7)
+    full = errors.QueueFull("mail", "a", 5, 6)
+    assert (full.queue, full.key, full.depth, full.depth_max) == ("mail", "a", 5, 6)
+    assert errors.UnknownJob(UUID(int=3)).job == UUID(int=3)

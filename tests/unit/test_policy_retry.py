@@ -1,0 +1,102 @@
+"""Retry policy: exponential backoff with jitter and a cap, and who decides otherwise."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from inturn.policy.retry import (
+    CRASH_DELAY_SECONDS_MAX,
+    Reject,
+    RetryLater,
+    RetryPolicy,
+    after_failure,
+    crash_delay_seconds,
+)
+from inturn.policy.verdict import Bury, Retry
+
+PLAIN = RetryPolicy(attempts_max=5, base_seconds=0.2, cap_seconds=5.0, jitter=0.0)
+
+
+def test_001_12_delays_are_200_400_800_milliseconds_and_so_on_up_to_the_cap() -> None:
+    delays = [PLAIN.delay_seconds(attempt, Random(1)) for attempt in range(1, 9)]
+    assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+@given(
+    attempt=some.integers(1, 10_000),
+    seed=some.integers(),
+    base=some.floats(0.001, 60),
+    cap=some.floats(0.001, 3_600),
+    jitter=some.floats(0, 1),
+)
+def test_001_12_a_delay_lies_between_its_jitter_and_its_doubling_and_is_capped(
+    attempt: int, seed: int, base: float, cap: float, jitter: float
+) -> None:
+    policy = RetryPolicy(base_seconds=base, cap_seconds=cap, jitter=jitter)
+    delay = policy.delay_seconds(attempt, Random(seed))
+    longest = min(cap, base * 2.0 ** min(attempt - 1, 64))
+    assert longest * (1 - jitter) * 0.999 <= delay <= longest
+
+
+def test_001_12_jobs_that_failed_together_do_not_come_back_together() -> None:
+    policy = RetryPolicy(base_seconds=1.0, jitter=1.0)
+    random = Random(7)
+    delays = [policy.delay_seconds(4, random) for _ in range(4_000)]
+    assert len(set(delays)) == len(delays)
+    # Drawn evenly from nothing to eight seconds.
+    for quarter in range(4):
+        inside = [delay for delay in delays if quarter * 2 <= delay < quarter * 2 + 2]
+        assert 850 < len(inside) < 1_150
+
+
+def test_the_same_seed_gives_the_same_delays() -> None:
+    policy = RetryPolicy()
+    first, second = Random(3), Random(3)
+    assert [policy.delay_seconds(n, first) for n in range(1, 9)] == [
+        policy.delay_seconds(n, second) for n in range(1, 9)
+    ]
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3, 4])
+def test_a_failed_attempt_is_retried_with_its_error(attempt: int) -> None:
+    verdict = after_failure(attempt, ValueError("no such SKU"), policy=PLAIN, random=Random(1))
+    assert verdict == Retry(PLAIN.delay_seconds(attempt, Random(1)), "ValueError: no such SKU")
+
+
+@pytest.mark.parametrize("attempt", [5, 6, 100])
+def test_the_last_failed_attempt_buries(attempt: int) -> None:
+    verdict = after_failure(attempt, ValueError("no such SKU"), policy=PLAIN, random=Random(1))
+    assert verdict == Bury(f"failed {attempt} times, the last time: ValueError: no such SKU")
+
+
+def test_a_rejected_job_is_buried_at_once() -> None:
+    verdict = after_failure(1, Reject("unknown SKU"), policy=PLAIN, random=Random(1))
+    assert verdict == Bury("rejected: unknown SKU")
+
+
+def test_001_13_a_handler_that_knows_when_is_obeyed() -> None:
+    later = RetryLater(after=3_600, reason="HTTP 429")
+    verdict = after_failure(1, later, policy=PLAIN, random=Random(1))
+    assert isinstance(verdict, Retry)
+    assert (verdict.delay_seconds, verdict.counted) == (3_600, True)
+    assert "HTTP 429" in verdict.error
+
+
+def test_coming_later_counts_unless_it_says_otherwise() -> None:
+    counted = RetryLater(after=1)
+    assert isinstance(after_failure(5, counted, policy=PLAIN, random=Random(1)), Bury)
+    free = RetryLater(after=1, counted=False)
+    for attempt in (1, 5, 500):
+        verdict = after_failure(attempt, free, policy=PLAIN, random=Random(1))
+        assert isinstance(verdict, Retry)
+        assert not verdict.counted
+
+
+def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> None:
+    delays = [crash_delay_seconds(crashes) for crashes in range(1, 9)]
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert crash_delay_seconds(10_000) == CRASH_DELAY_SECONDS_MAX

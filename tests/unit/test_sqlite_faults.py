@@ -1,0 +1,225 @@
+"""What the SQLite store says, and keeps, when its file cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from inturn.model.errors import (
+    InvalidStoreURL,
+    SchemaMissing,
+    SchemaTooNew,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+)
+from inturn.model.job import NewJob
+from inturn.policy.settlement import Settlement
+from inturn.store.address import connect
+from inturn.store.sqlite.store import SqliteStore
+
+LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("begin immediate")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked_by_another(path: Path) -> Iterator[None]:
+    """Let another process hold the file's write lock."""
+    command = [sys.executable, "-c", LOCK, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        yield
+        assert other.stdin is not None
+        other.stdin.close()
+
+
+async def drained(store: SqliteStore) -> int:
+    count = 0
+    while claims := await store.claim("default", jobs_max=100, worker="w"):
+        count += sum(len(claim.jobs) for claim in claims)
+        await store.settle([Settlement.done(claim) for claim in claims], worker="w")
+    return count
+
+
+async def test_a_file_locked_by_another_process_is_busy_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "work.db"
+    store = SqliteStore(str(path), busy_seconds=0.1)
+    await store.open()
+    await store.enqueue([NewJob(kind="k")])
+    with locked_by_another(path):
+        calls = [store.enqueue([NewJob(kind="k")]) for _ in range(5)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, StoreBusy) for outcome in outcomes)
+        with pytest.raises(StoreBusy, match="locked by another process"):
+            async with store.transaction():
+                pass
+        assert [status.waiting for status in await store.queues()] == [1]
+    await store.enqueue([NewJob(kind="k")])
+    assert await drained(store) == 2
+    assert await store.check() == []
+    await store.close()
+
+
+async def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "work.db"
+    store = SqliteStore(str(path), busy_seconds=10)
+    await store.open()
+    with locked_by_another(path):
+        accepting = asyncio.ensure_future(store.enqueue([NewJob(kind="k")]))
+        await asyncio.sleep(0.2)
+        assert not accepting.done()
+    await accepting
+    assert await drained(store) == 1
+    await store.close()
+
+
+async def test_a_caller_need_not_wait_for_a_locked_file(tmp_path: Path) -> None:
+    path = tmp_path / "work.db"
+    store = SqliteStore(str(path), busy_seconds=2)
+    await store.open()
+    with locked_by_another(path), pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 0.1)
+    await store.enqueue([NewJob(kind="k")])
+    assert await drained(store) == 1
+    await store.close()
+
+
+async def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(str(tmp_path / "work.db"))
+    await store.open()
+    payload = '"' + "x" * 20_000 + '"'
+    await store.enqueue([NewJob(kind="k", payload=payload)])
+    connection = store._open_writer()._connection
+    [pages] = connection.execute("pragma page_count").fetchone()
+    connection.execute(f"pragma max_page_count = {pages + 20}")
+    accepted = 1
+    for _ in range(100):
+        try:
+            await store.enqueue([NewJob(kind="k", payload=payload)])
+        except StoreFull as error:
+            assert "no room left" in str(error)  # noqa: PT017
+            break
+        accepted += 1
+    else:
+        pytest.fail("the disk was never full")
+
+    async def fill() -> None:
+        async with store.transaction() as transaction:
+            for _ in range(20):
+                await transaction.enqueue([NewJob(kind="k", payload=payload)])
+
+    with pytest.raises(StoreFull):
+        await fill()
+    connection.execute("pragma max_page_count = 1073741823")
+    await store.enqueue([NewJob(kind="k", payload=payload)])
+    assert await store.check() == []
+    assert await drained(store) == accepted + 1
+    await store.close()
+
+
+async def test_a_call_too_large_for_the_disk_does_not_spoil_its_neighbours(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "work.db"))
+    await store.open()
+    await store.enqueue([NewJob(kind="k")])
+    connection = store._open_writer()._connection
+    [pages] = connection.execute("pragma page_count").fetchone()
+    connection.execute(f"pragma max_page_count = {pages + 10}")
+    large = '"' + "x" * 200_000 + '"'
+    payloads = ["1", large, "2", "3", large, "4"]
+    calls = [store.enqueue([NewJob(kind="k", payload=payload)]) for payload in payloads]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [list, StoreFull, list, list, StoreFull, list]
+    assert await drained(store) == 5
+    await store.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear Sir or Madam, " * 500)
+    before = path.read_bytes()
+    store = SqliteStore(str(path))
+    with pytest.raises(StoreUnavailable, match="not a SQLite database"):
+        await store.open()
+    with pytest.raises(StoreUnavailable, match="not a SQLite database"):
+        await store.migrate()
+    assert path.read_bytes() == before
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "nowhere" / "work.db"))
+    with pytest.raises(StoreUnavailable, match=r"no folder .*nowhere"):
+        await store.open()
+    assert not (tmp_path / "nowhere").exists()
+
+
+async def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        await SqliteStore(str(tmp_path)).open()
+
+
+async def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "work.db"
+    await SqliteStore(str(path)).migrate()
+    connection = sqlite3.connect(path)
+    connection.execute("insert into schema_version values (99, 0)")
+    connection.commit()
+    connection.close()
+    store = SqliteStore(str(path))
+    with pytest.raises(SchemaTooNew, match="version 99"):
+        await store.open()
+    with pytest.raises(SchemaTooNew, match="version 99"):
+        await store.migrate()
+
+
+async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.db"
+    connection = sqlite3.connect(path)
+    connection.execute("create table customer (id integer primary key)")
+    connection.commit()
+    connection.close()
+    store = SqliteStore(str(path))
+    with pytest.raises(SchemaMissing, match="inturn store migrate"):
+        await store.open()
+    assert await store.migrate() == 1
+    assert await store.migrate() == 1
+    await store.open()
+    assert await store.migrate() == 1
+    await store.enqueue([NewJob(kind="k")])
+    await store.close()
+
+
+async def test_a_new_and_an_empty_file_get_their_tables_when_they_are_opened(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "empty.db").touch()
+    for name in ("empty.db", "new.db"):
+        store = SqliteStore(str(tmp_path / name))
+        await store.open()
+        await store.enqueue([NewJob(kind="k")])
+        await store.close()
+
+
+async def test_an_address_leads_to_the_file_or_is_refused(tmp_path: Path) -> None:
+    store = connect(f"sqlite:///{tmp_path / 'work.db'}")
+    await store.open()
+    await store.close()
+    assert (tmp_path / "work.db").exists()
+    with pytest.raises(InvalidStoreURL):
+        connect("sqlite://work.db")

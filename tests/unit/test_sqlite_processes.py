@@ -1,0 +1,195 @@
+"""Several processes on one SQLite file: no job is run twice, and waiters are woken quickly."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.job import NewJob
+from inturn.policy.settlement import Settlement
+from inturn.store.sqlite.store import SqliteStore
+
+DRAIN = """
+import asyncio, sys
+from inturn.policy.settlement import Settlement
+from inturn.store.sqlite.store import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    empty = 0
+    while empty < 20:
+        claims = await store.claim("default", jobs_max=7, worker=sys.argv[2])
+        empty = 0 if claims else empty + 1
+        for claim in claims:
+            for job in claim.jobs:
+                print(job.payload, flush=True)
+        await store.settle([Settlement.done(claim) for claim in claims], worker=sys.argv[2])
+        if not claims:
+            await store.wait(["default"], timeout_seconds=0.05)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+ENQUEUE = """
+import asyncio, sys, time
+from inturn.model.job import NewJob
+from inturn.store.sqlite.store import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    sys.stdin.readline()
+    await store.enqueue([NewJob(kind="k")])
+    print(time.monotonic(), flush=True)
+    sys.stdin.readline()
+    await store.close()
+
+asyncio.run(main())
+"""
+
+OPEN = """
+import asyncio, sys
+from inturn.model.job import NewJob
+from inturn.store.sqlite.store import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    await store.enqueue([NewJob(kind="k")])
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(str(tmp_path / "work.db"))
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_several_processes_run_every_job_once(store: SqliteStore) -> None:
+    numbers = [str(number) for number in range(600)]
+    workers = [start(DRAIN, store.path, f"w{worker}") for worker in range(3)]
+    for number in range(0, 600, 50):
+        batch = numbers[number : number + 50]
+        await store.enqueue(
+            [NewJob(kind="k", payload=one, key=f"a{int(one) % 5}") for one in batch[:25]]
+            + [NewJob(kind="k", payload=one) for one in batch[25:]]
+        )
+    said = [(await asyncio.to_thread(worker.communicate))[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    ran = b"".join(said).decode().split()
+    assert sorted(ran, key=int) == numbers
+    assert await store.check() == []
+
+
+async def test_processes_that_open_a_new_file_at_once_share_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "new.db")
+    openers = [start(OPEN, path) for _ in range(4)]
+    for opener in openers:
+        await asyncio.to_thread(opener.communicate)
+        assert opener.returncode == 0
+    store = SqliteStore(path)
+    await store.open()
+    assert [status.waiting for status in await store.queues()] == [4]
+    await store.close()
+
+
+async def test_a_waiter_is_woken_by_another_process_within_milliseconds(
+    store: SqliteStore,
+) -> None:
+    with start(ENQUEUE, store.path) as producer:
+        assert producer.stdin is not None
+        assert producer.stdout is not None
+        waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        producer.stdin.write(b"go\n")
+        producer.stdin.flush()
+        assert await waiting is True
+        woken_at = time.monotonic()
+        committed_at = float(await asyncio.to_thread(producer.stdout.readline))
+        producer.stdin.write(b"end\n")
+        producer.stdin.flush()
+    assert woken_at - committed_at < 0.25, "a few milliseconds, and much more on a busy machine"
+
+
+async def test_a_waiter_is_woken_by_work_of_its_own_process(store: SqliteStore) -> None:
+    waiting = asyncio.ensure_future(store.wait(["default", "other"], timeout_seconds=20))
+    await asyncio.sleep(0.05)
+    await store.enqueue([NewJob(kind="k", queue="elsewhere")])
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await store.enqueue([NewJob(kind="k", queue="other")])
+    assert await asyncio.wait_for(waiting, 5) is True
+
+
+async def test_waiting_for_nothing_ends_in_time(store: SqliteStore) -> None:
+    begun = time.monotonic()
+    assert await store.wait(["default"], timeout_seconds=0.1) is False
+    assert 0.09 < time.monotonic() - begun < 5
+
+
+async def test_work_that_came_between_claim_and_wait_is_not_missed(store: SqliteStore) -> None:
+    assert await store.claim("default", jobs_max=1, worker="w") == []
+    await store.enqueue([NewJob(kind="k")])
+    assert await store.wait(["default"], timeout_seconds=20) is True
+    [claimed] = await store.claim("default", jobs_max=5, worker="w")
+    assert await store.wait(["default"], timeout_seconds=0.05) is False
+    await store.settle([Settlement.done(claimed)], worker="w")
+    assert await store.wait(["default"], timeout_seconds=0.05) is False
+
+
+async def test_work_that_a_worker_cannot_take_does_not_keep_it_awake(store: SqliteStore) -> None:
+    await store.enqueue([NewJob(kind="other")])
+    assert await store.claim("default", jobs_max=5, worker="w", kinds={"mine"}) == []
+    assert await store.wait(["default"], timeout_seconds=0.05) is False
+
+
+async def test_a_waiter_is_woken_when_a_delayed_job_is_due(store: SqliteStore) -> None:
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+    await asyncio.sleep(0.02)
+    begun = time.monotonic()
+    await store.enqueue([NewJob(kind="k", delay_seconds=0.2)])
+    assert await waiting is True
+    assert time.monotonic() - begun > 0.19
+    assert len(await store.claim("default", jobs_max=1, worker="w")) == 1
+
+
+async def test_with_a_clock_moved_by_hand_only_commits_and_the_timeout_wake(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    store = SqliteStore(str(tmp_path / "manual.db"), clock=clock)
+    await store.open()
+    await store.enqueue([NewJob(kind="k", delay_seconds=10)])
+    assert await store.wait(["default"], timeout_seconds=0.05) is False
+    clock.advance(10)
+    assert await store.wait(["default"], timeout_seconds=5) is True
+    await store.close()
+
+
+async def test_closing_wakes_those_who_wait(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "work.db"))
+    await store.open()
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+    await asyncio.sleep(0.02)
+    await store.close()
+    assert await asyncio.wait_for(waiting, 5) is False
