@@ -70,7 +70,10 @@ def test_a_failed_attempt_is_retried_with_its_error(attempt: int) -> None:
 @pytest.mark.parametrize("attempt", [5, 6, 100])
 def test_the_last_failed_attempt_buries(attempt: int) -> None:
     verdict = after_failure(attempt, ValueError("no such SKU"), policy=PLAIN, random=Random(1))
-    assert verdict == Bury(f"failed {attempt} times, the last time: ValueError: no such SKU")
+    assert verdict == Bury(
+        "ValueError: no such SKU",
+        reason=f"failed {attempt} times, the last time: ValueError: no such SKU",
+    )
 
 
 def test_a_rejected_job_is_buried_at_once() -> None:

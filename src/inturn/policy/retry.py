@@ -51,12 +51,16 @@ def after_failure(
         return Bury(f"rejected: {error}")
     if isinstance(error, RetryLater):
         if error.counted and attempt >= policy.attempts_max:
-            return Bury(f"failed {attempt} times, the last time: {error}")
+            return _spent(attempt, str(error))
         return Retry(delay_seconds=error.after, error=str(error), counted=error.counted)
     described = f"{type(error).__name__}: {error}"
     if attempt >= policy.attempts_max:
-        return Bury(f"failed {attempt} times, the last time: {described}")
+        return _spent(attempt, described)
     return Retry(delay_seconds=policy.delay_seconds(attempt, random), error=described)
+
+
+def _spent(attempt: int, error: str) -> Bury:
+    return Bury(error, reason=f"failed {attempt} times, the last time: {error}")
 
 
 CRASH_DELAY_SECONDS_MAX = 60.0

@@ -25,9 +25,14 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Bury(msgspec.Struct, frozen=True):
-    """The job cannot succeed; set it aside for a person."""
+    """The job cannot succeed; set it aside for a person.
+
+    ``error`` is what went wrong in this attempt, ``reason`` why the job is dead: the error itself,
+    if nothing else is said.
+    """
 
     error: str
+    reason: str | None = None
 
 
 class Release(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from inturn.model.clock import Clock
 from inturn.model.errors import InvalidStoreURL
@@ -24,7 +25,16 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
             raise InvalidStoreURL(f"{url!r} names no file. Examples: {_EXAMPLES}.")
         from inturn.store.sqlite.store import SqliteStore
 
-        return SqliteStore(rest[1:], clock=clock)
+        path, _, options = rest[1:].partition("?")
+        match dict(parse_qsl(options, keep_blank_values=True)):
+            case {} if not options:
+                return SqliteStore(path, clock=clock)
+            case {"synchronous": "full" | "normal" as synchronous, **more} if not more:
+                return SqliteStore(path, clock=clock, synchronous=synchronous)
+        raise InvalidStoreURL(
+            f"{url!r} has an option that SQLite stores do not have. "
+            f"There is ?synchronous=full (the default) and ?synchronous=normal."
+        )
     if separator and scheme in ("postgresql", "postgres"):
         try:
             from inturn.store.postgres.store import PostgresStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -67,27 +67,14 @@ async def _accept(
 
 
 class _Group:
-    """The jobs of one lane within a batch, in their order."""
+    """The jobs of one lane within a batch, by their numbers in it."""
 
-    __slots__ = ("first", "jobs", "numbers", "round_last")
+    __slots__ = ("first", "numbers", "round_last")
 
     def __init__(self, first: NewJob) -> None:
         self.first = first
         self.round_last = first.round
-        self.jobs: list[NewJob] = []
-        self.numbers: list[int] = []  # where they stand in the batch
-
-    def rows(self, lane: int, position: int, round_floor: int, at: datetime) -> Iterator[Row]:
-        """Return the log's rows, from the position after the given one on."""
-        keyed = self.first.key is not None
-        for job in self.jobs:
-            position += 1
-            if keyed and job.round > round_floor:
-                round_floor = job.round
-            yield (
-                lane, position, job.id, job.kind, job.payload, job.priority,
-                round_floor if keyed else job.round, job.attempts_max, job.timeout_seconds, at,
-            )  # fmt: skip
+        self.numbers: list[int] = []
 
 
 def _grouped(jobs: Sequence[NewJob]) -> list[_Group]:
@@ -100,7 +87,6 @@ def _grouped(jobs: Sequence[NewJob]) -> list[_Group]:
         group = groups.get(place)
         if group is None:
             group = groups[place] = _Group(job)
-        group.jobs.append(job)
         group.numbers.append(number)
         if job.round > group.round_last:
             group.round_last = job.round
@@ -121,16 +107,26 @@ async def _copy(
         [job.priority for job in firsts],
         [job.round for job in firsts],
         [group.round_last for group in groups],
-        [len(group.jobs) for group in groups],
+        [len(group.numbers) for group in groups],
         now,
     )
     rows: list[Row] = []
     tickets: list[Any] = [None] * len(jobs)
-    for group, lane, before, round_floor in zip(groups, lanes, befores, floors, strict=True):
-        rows.extend(group.rows(lane, before, round_floor, at))
-        for number, job in zip(group.numbers, group.jobs, strict=True):
-            before += 1
-            tickets[number] = Ticket(job.id, lane, before)
+    for group, lane, position, round_floor in zip(groups, lanes, befores, floors, strict=True):
+        keyed = group.first.key is not None
+        for number in group.numbers:
+            job = jobs[number]
+            position += 1
+            round = job.round
+            if keyed and round_floor > round:
+                round = round_floor
+            elif keyed:
+                round_floor = round
+            tickets[number] = Ticket(job.id, lane, position)
+            rows.append((
+                lane, position, job.id, job.kind, job.payload, job.priority, round,
+                job.attempts_max, job.timeout_seconds, at,
+            ))  # fmt: skip
     await connection.copy_records_to_table(
         "job", schema_name="inturn", columns=_JOB_COLUMNS, records=rows
     )

@@ -27,6 +27,7 @@ from inturn.model.errors import (
 GONE = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that broke in the middle of a statement
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -48,7 +49,7 @@ def told() -> Iterator[None]:
         if translated is error:
             raise
         raise translated from error
-    except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError) as error:
         raise _unavailable(error) from error
 
 

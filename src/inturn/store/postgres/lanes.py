@@ -18,15 +18,17 @@ _NO_SUCH_QUEUE = "IT007"
 
 async def configure(connection: Connection, queue: str, settings: QueueSettings) -> None:
     """Set how a queue behaves."""
-    await connection.execute(
-        query("configure"),
-        queue,
-        settings.on_dead.value,
-        settings.depth_max,
-        settings.lane_depth_max,
-        float(settings.keep_done_seconds),
-        float(settings.aging_seconds),
-    )
+    async with connection.transaction():
+        await connection.execute(
+            query("configure"),
+            queue,
+            settings.on_dead.value,
+            settings.depth_max,
+            settings.lane_depth_max,
+            float(settings.keep_done_seconds),
+            float(settings.aging_seconds),
+        )
+        await connection.execute(query("rank_again"), queue)
 
 
 async def pause(

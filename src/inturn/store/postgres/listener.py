@@ -67,7 +67,7 @@ class Listener:
 
     async def _catch_up(self, connection: Connection) -> None:
         """Wake those for whose queues something was said while nobody listened."""
-        for woken, queues in self._waiters.items():
+        for woken, queues in list(self._waiters.items()):
             if await connection.fetchval(query("claimable"), list(queues)):
                 woken.set()
 

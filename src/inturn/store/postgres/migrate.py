@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from inturn.model.errors import SchemaMissing, SchemaTooNew
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import folder
+from inturn.store.postgres.sql import folder, query
 
 LOCK = 0x696E7475726E  # "inturn"
 MIGRATIONS = folder("migrations")
+FUNCTIONS = folder("functions")
 VERSION = len(MIGRATIONS)
 
 
@@ -21,20 +24,14 @@ async def migrate(connection: Connection) -> int:
         if found > VERSION:
             raise SchemaTooNew(found, VERSION)
         if found == 0:
-            await connection.execute("create schema if not exists inturn")
-            await connection.execute(
-                "create table inturn.schema_version "
-                "(version integer primary key, applied_at timestamptz not null default now())"
-            )
+            await _make_schema(connection)
         for number, (_, text) in enumerate(MIGRATIONS, start=1):
             if number > found:
                 await connection.execute(text)
                 await connection.execute(
                     "insert into inturn.schema_version (version) values ($1)", number
                 )
-        await connection.execute("set local check_function_bodies = off")
-        for _, text in folder("functions"):
-            await connection.execute(text)
+        await _renew_functions(connection)
     return VERSION
 
 
@@ -55,3 +52,27 @@ async def check_version(connection: Connection) -> None:
             f"the database has schema version {found} and this inturn needs {VERSION}. "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
+
+
+async def _make_schema(connection: Connection) -> None:
+    """Make what the migrations stand on. A schema that an administrator made will do."""
+    if not await connection.fetchval("select to_regnamespace('inturn') is not null"):
+        await connection.execute("create schema inturn")
+    await connection.execute(
+        "create table inturn.schema_version "
+        "(version integer primary key, applied_at timestamptz not null default now())"
+    )
+
+
+async def _renew_functions(connection: Connection) -> None:
+    """Make the functions anew if they are not these, dropping all first: a change may be to what a
+    function takes or returns. Which ones are there is noted at the schema.
+    """
+    text = "\n".join(text for _, text in FUNCTIONS)
+    mark = f"inturn's functions {hashlib.sha256(text.encode()).hexdigest()}"
+    if await connection.fetchval(query("schema_comment")) == mark:
+        return
+    await connection.execute(query("drop_functions"))
+    await connection.execute("set local check_function_bodies = off")
+    await connection.execute(text)
+    await connection.execute(f"comment on schema inturn is '{mark.replace(chr(39), chr(39) * 2)}'")

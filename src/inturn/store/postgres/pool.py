@@ -85,21 +85,55 @@ class Pool:
         async with self._pool.acquire(timeout=self.patience_seconds) as connection:
             yield connection
 
+    @contextlib.asynccontextmanager
+    async def begun(self) -> AsyncIterator[Connection]:
+        """Lend a connection in a transaction; one that turns out to be dead is replaced first."""
+        connection, transaction, lent = await self._patiently(self._begin)
+        try:
+            try:
+                yield connection
+            except BaseException:
+                with contextlib.suppress(*GONE):
+                    await transaction.rollback()
+                raise
+            with told():
+                await transaction.commit()
+        finally:
+            with contextlib.suppress(*GONE):
+                await lent.aclose()
+
     async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         """Run one verb in one statement or transaction; if the server went away, run it again.
 
         Only for verbs that may be repeated: reads, a claim (a lost one's lease runs out), a settle
         (a second one finds the lease gone), an enqueue that looks for its ids first.
         """
-        deadline = asyncio.get_running_loop().time() + self.patience_seconds
+
+        async def attempt() -> Answer:
+            async with self.connection() as connection:
+                return await verb(connection)
+
+        return await self._patiently(attempt)
+
+    async def _begin(self) -> tuple[Connection, Any, contextlib.AsyncExitStack]:
+        """Take a connection and begin; nothing has happened yet, so it may be done again."""
+        async with contextlib.AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(self.connection())
+            transaction = connection.transaction()
+            await transaction.start()
+            return connection, transaction, stack.pop_all()
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Try until it works or patience is at its end, while the server is away."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.patience_seconds
         pause = PAUSE_SECONDS_FIRST
         with told():
             while True:
                 try:
-                    async with self.connection() as connection:
-                        return await verb(connection)
+                    return await attempt()
                 except GONE:
-                    if asyncio.get_running_loop().time() + pause > deadline or self._pool is None:
+                    if clock() + pause > deadline or self._pool is None:
                         raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)

@@ -15,6 +15,7 @@ from inturn.policy.settlement import (
     check_settlement,
     done_ranges,
     error_text,
+    reason_text,
     tallies,
 )
 from inturn.policy.verdict import Bury, Done, Retry
@@ -105,5 +106,9 @@ def _collect(
                 "counted": verdict.counted,
             }
         elif type(verdict) is Bury:
-            other |= {"verdict": "bury", "error": error_text(verdict)}
+            other |= {
+                "verdict": "bury",
+                "error": error_text(verdict),
+                "reason": reason_text(verdict),
+            }
         others.append(other)

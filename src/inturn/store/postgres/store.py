@@ -110,6 +110,7 @@ class PostgresStore:
             return []
         check_jobs(jobs)
         if connection is not None:
+            await self._make_queues(connection, {job.queue for job in jobs})
             with told():
                 return await enqueue(connection, jobs, self._now())
         wanted = {job.id for job in jobs}
@@ -128,8 +129,19 @@ class PostgresStore:
 
         try:
             return await self._pool.run(verb)
-        except asyncpg.UniqueViolationError:
+        except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
             return await self._pool.run(verb)
+
+    async def _make_queues(self, connection: Connection, names: set[str]) -> None:
+        """Make queues that are new apart from the caller's transaction: while that is open, their
+        rows would hold up every other producer of the queue.
+        """
+        with told():
+            missing = await connection.fetch(query("missing_queues"), sorted(names))
+        if missing:
+            await self._pool.run(
+                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
+            )
 
     # Workers
 
@@ -177,9 +189,8 @@ class PostgresStore:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[PostgresTransaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
-        with told():
-            async with self._pool.connection() as connection, connection.transaction():
-                yield PostgresTransaction(connection, self._now())
+        async with self._pool.begun() as connection:
+            yield PostgresTransaction(connection, self._now())
 
     async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
         """Take back leases that ran out; admit blocked jobs; mend what the slow sweep finds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Outcome, Settlement, error_text
+from inturn.policy.settlement import Outcome, Settlement, error_text, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import lane_row, leases
 from inturn.store.sqlite.bury import bury_head, spent_reason
@@ -82,7 +82,7 @@ def _stop(settler: Settler, lane: LaneRow, outcome: Outcome) -> None:
             position=lane.head,
             attempts=attempt,
             errors=errors,
-            reason=error if type(verdict) is Bury else spent_reason(attempt, error),
+            reason=reason_text(verdict) if type(verdict) is Bury else spent_reason(attempt, error),
         )
         return
     assert type(verdict) is Retry

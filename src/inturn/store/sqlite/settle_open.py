@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Outcome, Settlement, done_ranges, error_text
+from inturn.policy.settlement import Outcome, Settlement, done_ranges, error_text, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_logged, spent_reason
@@ -63,7 +63,7 @@ def _set_aside(settler: Settler, lane: int, outcome: Outcome) -> None:
             settler, lane, position, run_at=run_at, attempt=int(verdict.counted), errors=errors
         )
         return
-    reason = error if type(verdict) is Bury else spent_reason(1, error)
+    reason = reason_text(verdict) if type(verdict) is Bury else spent_reason(1, error)
     bury_logged(
         settler.connection, settler.now, lane, position, attempts=1, errors=errors, reason=reason
     )

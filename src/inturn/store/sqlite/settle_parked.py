@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Settlement, error_text
+from inturn.policy.settlement import Settlement, error_text, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_parked, spent_reason
@@ -40,7 +40,7 @@ def settle_parked(settler: Settler, settlement: Settlement) -> None:
     errors = with_error(errors, attempt=attempt, at=settler.at, worker=settler.worker, error=error)
     spent = type(verdict) is Retry and verdict.counted and attempt >= attempts_max
     if type(verdict) is Bury or spent:
-        reason = error if type(verdict) is Bury else spent_reason(attempt, error)
+        reason = reason_text(verdict) if type(verdict) is Bury else spent_reason(attempt, error)
         bury_parked(connection, settler.now, id, errors=errors, reason=reason)
         return
     assert type(verdict) is Retry

@@ -44,18 +44,16 @@ begin
             left join inturn.lane l on l.queue = g.queue and l.key = g.key;
         end if;
         if v_missing then
-            insert into inturn.queue (name)
-            select distinct q from unnest(p_queues) q
-            where not exists (select from inturn.queue where name = q) order by q
-            on conflict do nothing;
+            perform inturn.make_queues(p_queues);
             with made as (
                 insert into inturn.lane (queue, key, kind, priority, round, active, waiting_since,
                     rank_at)
                 select g.queue, g.key, g.kind, g.priority, g.round, true, coalesce(g.since, at),
-                       inturn.rank(coalesce(g.since, at), g.priority, q.aging_seconds)
+                       inturn.rank(coalesce(g.since, at), g.priority,
+                           coalesce(q.aging_seconds, 300))
                 from unnest(p_queues, p_keys, p_kinds, p_priorities, p_rounds, p_sinces)
                     as g(queue, key, kind, priority, round, since)
-                join inturn.queue q on q.name = g.queue
+                left join inturn.queue q on q.name = g.queue
                 where g.key is not null
                   and not exists (select from inturn.lane l where l.queue = g.queue
                       and l.key = g.key)
@@ -75,20 +73,50 @@ begin
             end loop;
         end if;
 
-        select array_agg(t.last order by t.n), array_agg(t.round order by t.n) into befores, floors
-        from (
-            select g.n, t.last, t.round
-            from unnest(lanes) with ordinality as g(lane, n) join inturn.tail t on t.lane = g.lane
-            order by t.lane for update of t
-        ) t;
-        exit when cardinality(befores) = v_groups;
+        if v_groups = 1 then
+            update inturn.tail t
+            set last = t.last + p_counts[1], round = greatest(t.round, p_rounds_last[1])
+            from (select o.lane, o.round from inturn.tail o where o.lane = lanes[1] for update) o
+            where t.lane = o.lane
+            returning array[t.last - p_counts[1]], array[o.round] into befores, floors;
+            exit when found;
+        elsif 0 = all(p_rounds_last) then
+            -- Locked and moved at once, in the order of lanes: the subquery is sorted, and with the
+            -- planner's other joins turned off each tail is looked up in turn.
+            with moved as (
+                update inturn.tail t set last = t.last + g.count
+                from (
+                    select lane, count, n
+                    from unnest(lanes, p_counts) with ordinality as g(lane, count, n) order by lane
+                ) g
+                where t.lane = g.lane
+                returning g.n, t.last - g.count as before, t.round
+            )
+            select array_agg(m.before order by m.n), array_agg(m.round order by m.n)
+            into befores, floors from moved m;
+            exit when cardinality(befores) = v_groups;
+            raise exception 'a lane was pruned while its tail was reserved'
+            using errcode = 'serialization_failure', hint = 'Try again.';
+        else
+            select array_agg(t.last order by t.n), array_agg(t.round order by t.n)
+            into befores, floors
+            from (
+                select g.n, t.last, t.round
+                from unnest(lanes) with ordinality as g(lane, n)
+                join inturn.tail t on t.lane = g.lane
+                order by t.lane for update of t
+            ) t;
+            if cardinality(befores) = v_groups then
+                update inturn.tail t
+                set last = g.before + g.count, round = greatest(g.floor, g.round_last)
+                from unnest(lanes, befores, p_counts, floors, p_rounds_last)
+                    as g(lane, before, count, floor, round_last)
+                where t.lane = g.lane;
+                exit;
+            end if;
+        end if;
         lanes := array_fill(null::bigint, array[v_groups]); -- pruned between the look and the lock
     end loop;
-
-    update inturn.tail t set last = g.before + g.count, round = greatest(g.floor, g.round_last)
-    from unnest(lanes, befores, p_counts, floors, p_rounds_last)
-        as g(lane, before, count, floor, round_last)
-    where t.lane = g.lane;
 
     -- A new statement, so that at "read committed" it sees what was committed before the tail was
     -- locked: a lane that is active now cannot become inactive while the tail is held. A lane that
@@ -107,7 +135,8 @@ begin
             head_attempt = 0, head_crashes = 0, head_errors = null,
             rank_at = case when l.paused_at is null and l.halted_at is null then
                 inturn.rank(coalesce(g.since, at), g.priority,
-                    (select q.aging_seconds from inturn.queue q where q.name = l.queue))
+                    coalesce((select q.aging_seconds from inturn.queue q where q.name = l.queue),
+                        300))
             end
         from unnest(lanes, p_kinds, p_priorities, p_rounds, floors, p_sinces)
             as g(lane, kind, priority, round, floor, since)

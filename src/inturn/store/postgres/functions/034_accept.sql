@@ -16,19 +16,24 @@ declare
     v_ids uuid[] := p_ids;          -- a duplicate's id is replaced by the first job's
     v_fresh boolean[] := array_fill(true, array[cardinality(p_ids)]);
     v_first uuid;
+    i integer;
     v_waiting uuid[] := '{}';
 begin
     if exists (select from inturn.parked where id = any(p_ids))
         or exists (select from inturn.blocked where id = any(p_ids))
         or exists (select from inturn.dead where id = any(p_ids))
-            or exists (select from inturn.cancelled where id = any(p_ids))
+        or exists (select from inturn.cancelled where id = any(p_ids))
+        or exists (select from inturn.job where id = any(p_ids))
     then
         raise exception 'a job of this batch is in the store already'
             using errcode = 'unique_violation';
     end if;
     if num_nonnulls(variadic p_dedupes) > 0 then
-        for i in 1 .. cardinality(p_ids) loop
-            continue when p_dedupes[i] is null;
+        -- In one order for everyone, so that two batches never wait for each other's keys.
+        for i in
+            select d.n from unnest(p_queues, p_dedupes) with ordinality as d(queue, dedupe, n)
+            where d.dedupe is not null order by d.queue, d.dedupe, d.n
+        loop
             v_first := inturn.dedupe(p_queues[i], p_dedupes[i], p_ids[i],
                 inturn.digest(p_kinds[i], p_keys[i], p_payloads[i]), p_dedupe_seconds[i], v_now);
             if v_first <> p_ids[i] then
@@ -46,10 +51,7 @@ begin
         (select array_agg(f::integer order by n) from unnest(v_fresh) with ordinality as f(f, n)));
 
     if cardinality(p_waits_job) > 0 or 0 < any(p_delays) then
-        insert into inturn.queue (name)
-        select distinct j.queue from unnest(p_queues) as j(queue)
-        where not exists (select from inturn.queue q where q.name = j.queue) order by 1
-        on conflict do nothing;
+        perform inturn.make_queues(p_queues);
     end if;
     insert into inturn.parked (id, queue, key, kind, payload, priority, round, attempts_max,
         timeout_seconds,

@@ -59,6 +59,7 @@ begin
         with due as (
             select p.id from inturn.parked p
             where p.queue = p_queue and p.token is null and p.suspect and p.run_at <= p_now
+              and p.round <= p_gate
               and (p_kinds is null or p.kind = any(p_kinds))
             order by p.run_at, p.id limit v_left for update skip locked
         )
@@ -100,7 +101,8 @@ $$;
 -- It looks at no more than a few times as many rows as it may take, so that a mass of retries
 -- that lanes outrank costs a claim little.
 create or replace function inturn.claim_parked(
-    p_queue text, p_jobs_max integer, p_worker text, p_kinds text[], p_best timestamptz,
+    p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
+        p_best timestamptz,
         p_aging double precision,
     p_now timestamptz, p_until timestamptz
 ) returns table (
@@ -116,6 +118,7 @@ create or replace function inturn.claim_parked(
         select p.id, inturn.rank(p.run_at, p.priority, p_aging) as rank from inturn.parked p
         where p.queue = p_queue and p.token is null and not p.suspect and not p.delayed
             and p.run_at <= p_now
+          and p.round <= p_gate
           and (p_kinds is null or p.kind = any(p_kinds))
         order by p.run_at, p.id limit p_jobs_max * 4 + 100 for update skip locked
     ), chosen as (

@@ -29,12 +29,20 @@ begin
                 as r(lane, first, last, n)
             order by r.n);
     end if;
+    -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
+    -- indexed column that changed with every claim would leave a dead index entry with each.
     update inturn.lane l set
         cursor = r.last + 1,
         token = case when l.key is not null then v_token end,
-        rank_at = case when l.key is null then l.rank_at end,
+        rank_at = case
+            when l.key is not null then null
+            when l.rank_at < inturn.rank(o.enqueued_at, l.priority, p_aging) - interval '1 second'
+            then inturn.rank(o.enqueued_at, l.priority, p_aging)
+            else l.rank_at end,
         head_attempt = case when l.key is not null then r.attempt else 0 end
-    from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt)
+    from unnest(p_turn.lanes, p_turn.keys, p_turn.lasts, p_turn.attempts)
+        as r(lane, key, last, attempt)
+    left join inturn.job o on r.key is null and o.lane = r.lane and o.position = r.last
     where l.id = r.lane;
     insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
     values (v_token, p_queue, p_worker, p_now, p_until,
@@ -51,13 +59,6 @@ begin
         from unnest(p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts)
             as r(lane, key, first, last)
         where r.key is null;
-        -- An open lane's rank follows the age of its line, but is rewritten once a second at most:
-        -- an indexed column that changed with every claim would leave a dead index entry with each.
-        update inturn.lane l set rank_at = inturn.rank(o.enqueued_at, l.priority, p_aging)
-        from unnest(p_turn.lanes, p_turn.keys, p_turn.lasts) as r(lane, key, last)
-        join inturn.job o on o.lane = r.lane and o.position = r.last
-        where r.key is null and l.id = r.lane
-          and l.rank_at < inturn.rank(o.enqueued_at, l.priority, p_aging) - interval '1 second';
     end if;
 
     select * into j from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];

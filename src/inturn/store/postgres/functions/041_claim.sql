@@ -76,14 +76,15 @@ begin
           and not l.suspect and (p_kinds is null or l.kind = any(p_kinds))
         order by l.round, l.rank_at limit 1;
         return query select * from inturn.claim_parked(
-            p_queue, v_left, p_worker, p_kinds, coalesce(v_best, 'infinity'), v_aging, v_now,
+            p_queue, v_left, p_worker, v_gate, p_kinds, coalesce(v_best, 'infinity'), v_aging,
+                v_now,
                 v_until);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
 
     if v_left > 0 then
-        v_turn := inturn.take_lanes(p_queue, v_left, v_gate, p_kinds, v_now);
+        v_turn := inturn.take_lanes(p_queue, v_left, v_gate, p_kinds, v_aging, v_now);
         if v_turn.jobs = 0 and v_left = p_jobs_max then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing.
@@ -93,7 +94,7 @@ begin
               and (p_kinds is null or l.kind = any(p_kinds))
             order by l.round, l.rank_at limit 1 for update;
             if found then
-                v_turn := inturn.take_lanes(p_queue, v_left, v_gate, p_kinds, v_now);
+                v_turn := inturn.take_lanes(p_queue, v_left, v_gate, p_kinds, v_aging, v_now);
             end if;
         end if;
         if v_turn.jobs > 0 then
@@ -105,6 +106,6 @@ begin
 
     if v_left > 0 and v_best is not null then
         return query select * from inturn.claim_parked(
-            p_queue, v_left, p_worker, p_kinds, 'infinity', v_aging, v_now, v_until);
+            p_queue, v_left, p_worker, v_gate, p_kinds, 'infinity', v_aging, v_now, v_until);
     end if;
 end $$;

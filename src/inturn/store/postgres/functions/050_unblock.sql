@@ -1,66 +1,90 @@
--- Jobs are done: those that waited for them, and for nothing else, go to parked as due at once and
--- from there to their lanes: now, or with a later claim if a producer's open transaction holds the
--- lane's tail, for a settle must not wait for that.
+-- Jobs are done: those that waited for them, and for nothing else, may join their lanes.
 create or replace function inturn.unblock(p_done uuid[], p_now timestamptz) returns void
 language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_jobs uuid[];
-    v_woken text[];
+    -- Written as a range of the primary key: with many jobs waiting for one other, statistics would
+    -- have the planner read all of them for each job that nobody waits for.
+    v_jobs uuid[] := array(
+        select w.job from unnest(p_done) d cross join lateral (
+            select job from inturn.waits
+            where (on_job, job) >= (d, '00000000-0000-0000-0000-000000000000'::uuid)
+              and (on_job, job) <= (d, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+        ) w);
 begin
-    -- Lock the dependents, in order, so that of two settles the later one sees the other's delete.
-    perform from inturn.blocked where id in (select job from inturn.waits
-        where on_job = any(p_done)) order by id for update;
-    with gone as (
-        delete from inturn.waits where on_job = any(p_done) returning job
-    )
-    select array_agg(distinct job) into v_jobs from gone;
-    if v_jobs is null then
+    if cardinality(v_jobs) = 0 then
         return;
     end if;
+    -- Lock the dependents, in order, so that of two settles the later one sees the other's delete.
+    perform from inturn.blocked where id = any(v_jobs) order by id for update;
+    delete from inturn.waits where on_job = any(p_done);
+    perform inturn.join_lanes(v_jobs, p_now);
+end $$;
+
+-- Let blocked jobs that wait for nothing any more join their lanes: by way of parked, as due at
+-- once; and from there now, or with a later claim if a producer's open transaction holds the lane's
+-- tail, for a settle must not wait for that.
+create or replace function inturn.join_lanes(p_jobs uuid[], p_now timestamptz) returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_woken text[];
+begin
     with free as (
-        delete from inturn.blocked b where b.id = any(v_jobs)
-            and not exists (select from inturn.waits w where w.job = b.id)
+        delete from inturn.blocked b
+        where b.id = any(p_jobs) and not exists (select from inturn.waits w where w.job = b.id)
         returning *
     ), joined as (
-        insert into inturn.parked (id, queue, key, kind, payload, priority, round, attempts_max,
-            timeout_seconds,
-                                   enqueued_at, delayed, run_at)
+        insert into inturn.parked (
+            id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
+            enqueued_at, delayed, run_at)
         select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at, true, p_now
+               enqueued_at, true, p_now
         from free returning queue
     )
     select array_agg(distinct queue) into v_woken from joined;
-    if v_woken is not null then
-        -- Into their lanes at once where no producer's open transaction is in the way. (At other
-        -- isolation levels a tail that has moved could not be locked.)
-        if current_setting('transaction_isolation') = 'read committed' then
-            perform inturn.promote(q, p_now, 1000) from unnest(v_woken) q;
-        end if;
-        perform pg_notify('inturn', q) from unnest(v_woken) q;
+    if v_woken is null then
+        return;
     end if;
+    -- At other isolation levels a tail that has moved could not be locked.
+    if current_setting('transaction_isolation') = 'read committed' then
+        perform inturn.promote(q, p_now, 1000) from unnest(v_woken) q;
+    end if;
+    perform pg_notify('inturn', q) from unnest(v_woken) q;
 end $$;
 
 -- A job will never be done: those that wait for it are buried with the reason. Their own dependents
 -- stay blocked, for a dead letter can be retried.
 create or replace function inturn.forsake(p_job uuid, p_reason text, p_now timestamptz) returns void
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_jobs uuid[] := array(select job from inturn.waits where on_job = p_job);
 begin
-    perform from inturn.blocked where id in (select job from inturn.waits where on_job = p_job)
-        order by id for update;
+    if cardinality(v_jobs) > 0 then
+        perform from inturn.blocked where id = any(v_jobs) order by id for update;
+        perform inturn.bury_blocked(v_jobs, p_reason, p_now);
+    end if;
+end $$;
+
+-- Bury blocked jobs, whose rows are locked.
+create or replace function inturn.bury_blocked(p_jobs uuid[], p_reason text, p_now timestamptz)
+returns void language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+begin
     with gone as (
-        delete from inturn.blocked b where b.id in (select w.job from inturn.waits w
-            where w.on_job = p_job) returning *
-    ), buried as (
-        insert into inturn.dead (id, queue, key, kind, payload, priority, round, attempts_max,
-            timeout_seconds, enqueued_at,
-                                 attempts, errors, reason, died_at)
-        select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at, 0, '[]',
-               p_reason, p_now
-        from gone returning id
+        delete from inturn.blocked b where b.id = any(p_jobs) returning *
     )
-    delete from inturn.waits w using buried b where w.job = b.id;
+    insert into inturn.dead (
+        id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at,
+        attempts, errors, reason, died_at)
+    select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
+        enqueued_at,
+           0, '[]', p_reason, p_now
+    from gone;
+    delete from inturn.waits where job = any(p_jobs);
 end $$;

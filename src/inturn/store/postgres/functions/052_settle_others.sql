@@ -13,13 +13,14 @@ declare
 begin
     for o in
         select x.* from jsonb_to_recordset(p_others) as x(
-            token bigint, lane bigint, "position" bigint, verdict text, error text,
+            token bigint, lane bigint, "position" bigint, verdict text, error text, reason text,
                 delay double precision, counted boolean)
     loop
         if o.lane is null then
             select * into p from inturn.parked k where k.token = o.token for update;
             if not found then perform inturn.lost(array[o.token]); end if;
-            perform inturn.settle_parked(p, o.verdict, o.error, o.delay, o.counted, p_worker,
+            perform inturn.settle_parked(p, o.verdict, o.error, o.reason, o.delay, o.counted,
+                p_worker,
                 p_now);
             token := o.token; jobs := 1; return next;
             continue;
@@ -46,7 +47,8 @@ begin
                 values (j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
                     j.attempts_max, j.timeout_seconds,
                         j.enqueued_at, 1, v_errors,
-                        case when o.verdict = 'bury' then o.error else inturn.spent(1, o.error) end,
+                        case when o.verdict = 'bury' then o.reason
+                            else inturn.spent(1, o.error) end,
                             p_now);
             else
                 insert into inturn.parked (id, queue, key, kind, payload, priority, round,
@@ -66,7 +68,7 @@ begin
             select * into strict j from inturn.job g where g.lane = o.lane
                 and g.position = o.position;
             if o.verdict = 'bury' then
-                perform inturn.bury_head(l.id, o.position, v_attempt, v_errors, o.error, p_now);
+                perform inturn.bury_head(l.id, o.position, v_attempt, v_errors, o.reason, p_now);
             elsif o.verdict = 'retry' and o.counted and v_attempt >= j.attempts_max then
                 perform inturn.bury_head(l.id, o.position, v_attempt, v_errors,
                     inturn.spent(v_attempt, o.error), p_now);
@@ -104,7 +106,8 @@ $$;
 
 -- Settle a job that was leased from parked, other than as done.
 create or replace function inturn.settle_parked(
-    p inturn.parked, p_verdict text, p_error text, p_delay double precision, p_counted boolean,
+    p inturn.parked, p_verdict text, p_error text, p_reason text, p_delay double precision,
+        p_counted boolean,
         p_worker text, p_now timestamptz
 ) returns void language plpgsql as $$
 declare
@@ -113,7 +116,7 @@ declare
                                p_error) end;
 begin
     if p_verdict = 'bury' then
-        perform inturn.bury_parked(p.id, v_errors, p_error, p_now);
+        perform inturn.bury_parked(p.id, v_errors, p_reason, p_now);
     elsif p_verdict = 'retry' and p_counted and p.attempt >= p.attempts_max then
         perform inturn.bury_parked(p.id, v_errors, inturn.spent(p.attempt, p_error), p_now);
     else

@@ -1,7 +1,9 @@
 -- Prolong leases; return those that are still held. One row a claim, however many lanes it has.
 create or replace function inturn.extend(
     p_tokens bigint[], p_lanes bigint[], p_lease_seconds double precision, p_now timestamptz
-) returns table (token bigint, lane bigint) language sql as $$
+) returns table (token bigint, lane bigint) language sql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off as $$
     with held as (
         update inturn.lease l set until = coalesce(p_now,
             clock_timestamp()) + make_interval(secs => p_lease_seconds)

@@ -10,28 +10,35 @@ create or replace function inturn.admit(p_jobs_max integer,
     p_now timestamptz) returns integer language plpgsql as $$
 declare
     b record;
-    v_deps uuid[];
-    v_done uuid[];
+    d record;
     v_count integer := 0;
 begin
-    for b in select id from inturn.blocked where fresh
-        order by id limit p_jobs_max for update skip locked loop
-        v_deps := array(select on_job from inturn.waits where job = b.id);
-        if not inturn.quiet(v_deps) then
+    for b in
+        select id from inturn.blocked where fresh
+            order by id limit p_jobs_max for update skip locked
+    loop
+        -- Only this job's own rows are touched: an admit that waited for another's would deadlock.
+        if not inturn.quiet(array(select on_job from inturn.waits where job = b.id)) then
             continue;
         end if;
         update inturn.blocked set fresh = false where id = b.id;
-        v_done := array(select d from unnest(v_deps) d where inturn.state(d, p_now) = 'done');
-        if cardinality(v_done) > 0 then
-            perform inturn.unblock(v_done, p_now);
-            v_count := v_count + 1;
-        end if;
-        -- It was there when the job was accepted, so it has ended and was pruned since: nobody
-        -- knows how.
-        perform inturn.forsake(d, case when inturn.state(d, p_now) is null
-            then format('waits for job %s, whose history was pruned before its end was seen', d)
-            else format('waits for job %s, which was cancelled', d) end, p_now)
-        from unnest(v_deps) d where coalesce(inturn.state(d, p_now), 'cancelled') = 'cancelled';
+        for d in
+            select w.on_job, inturn.state(w.on_job, p_now) as state from inturn.waits w
+                where w.job = b.id
+        loop
+            if d.state = 'done' then
+                delete from inturn.waits where job = b.id and on_job = d.on_job;
+            elsif d.state is null or d.state = 'cancelled' then
+                -- It was there when the job was accepted. Without a trace it has ended and was
+                -- pruned since, and nobody knows how.
+                perform inturn.bury_blocked(array[b.id], format('waits for job %s, %s', d.on_job,
+                    case when d.state is null then 'whose history was pruned too early to see'
+                         else 'which was cancelled' end), p_now);
+                exit;
+            end if;
+        end loop;
+        perform inturn.join_lanes(array[b.id], p_now);
+        v_count := v_count + 1;
     end loop;
     return v_count;
 end $$;

@@ -17,21 +17,10 @@ begin
         return true;
     end if;
     delete from inturn.dead where id = p_job;
-    if d.key is null then
-        insert into inturn.parked (id, queue, key, kind, payload, priority, round, attempts_max,
-            timeout_seconds, enqueued_at,
-                                   delayed, run_at)
-        values (d.id, d.queue, d.key, d.kind, d.payload, d.priority, d.round, d.attempts_max,
-            d.timeout_seconds, d.enqueued_at,
-                false, v_now);
-    else
-        delete from inturn.job where id = p_job;
-        perform inturn.append(array[d.id], array[d.queue], array[d.key], array[d.kind],
-            array[d.payload::text],
-            array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
-                array[d.timeout_seconds],
-            array[d.enqueued_at], v_now);
-    end if;
+    delete from inturn.job where id = p_job;
+    perform inturn.append(array[d.id], array[d.queue], array[d.key], array[d.kind],
+        array[d.payload::text], array[d.priority::integer], array[d.round],
+        array[d.attempts_max::integer], array[d.timeout_seconds], array[d.enqueued_at], v_now);
     perform pg_notify('inturn', d.queue);
     return true;
 end $$;

@@ -68,6 +68,11 @@ language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
 begin
+    if not pg_try_advisory_xact_lock(hashtext('inturn.prune')) then
+        jobs := 0; lanes := 0; cancelled := 0; results := 0; dedupes := 0; stats := 0; workers := 0;
+        return next; -- someone else is at it
+        return;
+    end if;
     perform inturn.admit(10000, v_now);
     perform inturn.mark_finished(v_now);
     jobs := inturn.prune_jobs(v_now);
@@ -77,9 +82,12 @@ begin
       and not exists (select from inturn.lane l where l.id = c.lane and c.position >= l.cursor)
       and not exists (select from inturn.job j where j.id = c.id);
     get diagnostics cancelled = row_count;
-    delete from inturn.result where until <= v_now;
+    delete from inturn.result where job in (
+        select job from inturn.result where until <= v_now for update skip locked);
     get diagnostics results = row_count;
-    delete from inturn.dedupe where until <= v_now;
+    delete from inturn.dedupe d using (
+        select queue, dedupe from inturn.dedupe where until <= v_now for update skip locked) o
+    where d.queue = o.queue and d.dedupe = o.dedupe;
     get diagnostics dedupes = row_count;
     stats := inturn.fold_stats(v_now);
     delete from inturn.worker where seen_at <= v_now - interval '1 day';

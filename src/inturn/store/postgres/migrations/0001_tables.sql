@@ -56,7 +56,8 @@ create table inturn.lane (
 
 create unique index lane_key on inturn.lane (queue, key) where key is not null;
 create index lane_open on inturn.lane (queue, kind, priority, round) where key is null;
-create index lane_claimable on inturn.lane (queue, round, rank_at) where rank_at is not null;
+create index lane_claimable on inturn.lane (queue, round, rank_at)
+    where rank_at is not null and not suspect;
 create index lane_suspect on inturn.lane (queue, round, rank_at) where suspect
     and rank_at is not null;
 create index lane_sleeping on inturn.lane (queue, ready_at) where ready_at is not null;

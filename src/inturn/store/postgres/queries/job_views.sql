@@ -9,7 +9,7 @@ with logged as (
            case when l.key is null then l.cursor else l.head end as first,
            case when j.position >= l.cursor
                      then case when l.key is not null and j.position = l.head
-                                    and (l.head_attempt > 0 or l.ready_at is not null)
+                                    and l.head_attempt > 0
                                then 'retrying' else 'waiting' end
                 when l.key is not null
                      then case when j.position >= l.head then 'running' else 'done' end
@@ -43,8 +43,8 @@ with logged as (
     select 4, id, queue, key, kind, payload, priority, round, attempts_max,
            timeout_seconds, enqueued_at,
            case when token is not null then 'running'
-                when attempt > 0 or (run_at > $2::timestamptz and not delayed) then 'retrying'
-                when run_at > $2 then 'scheduled'
+                when attempt > 0 then 'retrying'
+                when run_at > $2::timestamptz then 'scheduled'
                 else 'waiting' end,
            null, null, null,
            case when token is null and (attempt > 0 or run_at > $2) then run_at end,
@@ -57,7 +57,7 @@ with logged as (
                select count(*) from inturn.cancelled c
                where c.lane = logged.lane and c.position >= first
                  and c.position < logged.position) end,
-           case when state = 'retrying' then ready_at end,
+           case when key is not null and position = head then ready_at end,
            case when state in ('running', 'retrying')
                 then case when key is not null and position = head then head_attempt else 1 end
                 else 0 end,

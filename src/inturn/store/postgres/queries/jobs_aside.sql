@@ -11,8 +11,8 @@ select id from (
     union all
     select id, queue, kind, key,
            case when token is not null then 'running'
-                when attempt > 0 or (run_at > $7::timestamptz and not delayed) then 'retrying'
-                when run_at > $7 then 'scheduled'
+                when attempt > 0 then 'retrying'
+                when run_at > $7::timestamptz then 'scheduled'
                 else 'waiting' end
     from inturn.parked
 ) aside

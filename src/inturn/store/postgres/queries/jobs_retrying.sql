@@ -5,7 +5,7 @@ select j.id
 from inturn.lane l
 join inturn.job j on j.lane = l.id and j.position = l.head
 where l.key is not null and l.token is null and l.halted_at is null and l.active
-  and (l.head_attempt > 0 or l.ready_at is not null)
+  and l.head_attempt > 0
   and j.id > $1::uuid
   and ($2::text is null or l.queue = $2)
   and ($3::text is null or j.kind = $3)

@@ -9,8 +9,7 @@ cross join lateral (
     select * from inturn.job where lane = l.id and position >= l.cursor offset 0
 ) j
 where l.active
-  and not (l.key is not null and j.position = l.head
-           and (l.head_attempt > 0 or l.ready_at is not null))
+  and not (l.key is not null and j.position = l.head and l.head_attempt > 0)
   and not (l.halted_at is not null and j.id = l.halted_job)
   and not exists (
       select from inturn.cancelled c where c.lane = j.lane and c.position = j.position)

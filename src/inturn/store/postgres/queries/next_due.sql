@@ -1,11 +1,20 @@
--- When the next delayed job or retry of these queues is due, and what time it is there.
-select min(due) as due, clock_timestamp() as now from (
-    select min(run_at) as due from inturn.parked where queue = any($1) and delayed
-    union all
-    select min(run_at) from inturn.parked where queue = any($1) and token is null and not suspect
-        and not delayed
-    union all
-    select min(run_at) from inturn.parked where queue = any($1) and token is null and suspect
-    union all
-    select min(ready_at) from inturn.lane where queue = any($1) and ready_at is not null
-) d
+-- When the next delayed job or retry of these queues is due, and what time it is there. One look at
+-- the end of an index for each queue and kind of wait.
+select min(least(delayed.run_at, parked.run_at, suspect.run_at, asleep.ready_at)) as due,
+       clock_timestamp() as now
+from unnest($1::text[]) as q(name)
+left join lateral (
+    select run_at from inturn.parked where queue = q.name and delayed order by run_at limit 1
+) delayed on true
+left join lateral (
+    select run_at from inturn.parked
+    where queue = q.name and token is null and not suspect and not delayed order by run_at limit 1
+) parked on true
+left join lateral (
+    select run_at from inturn.parked where queue = q.name and token is null and suspect
+    order by run_at limit 1
+) suspect on true
+left join lateral (
+    select ready_at from inturn.lane where queue = q.name and ready_at is not null
+    order by ready_at limit 1
+) asleep on true

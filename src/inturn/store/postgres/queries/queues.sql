@@ -18,7 +18,7 @@ with passed as (
     left join passed c on c.id = l.id
     cross join lateral (
         select l.key is not null and l.token is null and l.halted_at is null
-               and (l.head_attempt > 0 or l.ready_at is not null) as retries
+               and l.head_attempt > 0 as retries
     ) h
     where l.active
 ), lanes as (
@@ -44,7 +44,8 @@ with passed as (
     select queue, min(enqueued_at) as oldest_at
     from inturn.parked where delayed and run_at <= $1 group by queue
 ), parked as (
-    select queue, count(*) filter (where attempt > 0 or run_at > $1) as retrying,
+    select queue, count(*) filter (where attempt > 0) as retrying,
+           count(*) filter (where attempt = 0 and run_at > $1) as scheduled,
            count(*) filter (where attempt = 0 and run_at <= $1) as waiting,
            min(enqueued_at) filter (where attempt = 0 and run_at <= $1) as oldest_at
     from inturn.parked where not delayed and token is null group by queue
@@ -57,7 +58,7 @@ select q.name, q.on_dead, q.depth_max, q.lane_depth_max, q.keep_done_seconds, q.
        q.gate, q.paused_by,
        coalesce(n.waiting, 0) + coalesce(d.waiting, 0) + coalesce(p.waiting, 0) as waiting,
        coalesce(e.running, 0) as running,
-       coalesce(d.scheduled, 0) as scheduled,
+       coalesce(d.scheduled, 0) + coalesce(p.scheduled, 0) as scheduled,
        coalesce(n.retrying, 0) + coalesce(p.retrying, 0) as retrying,
        coalesce(b.blocked, 0) as blocked, coalesce(x.dead, 0) as dead,
        coalesce(n.lanes, 0) as lanes, coalesce(n.halted, 0) as halted,

@@ -1,0 +1,70 @@
+"""How much is measured: the sizes of a full run, and of a quick one that only shows it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BATCH = 500
+PAYLOAD_BYTES = 100
+PROCESSES = 2
+CONNECTIONS = 2  # of each process, each with one consumer
+CLAIM_AT_DEPTH = 100
+PRODUCERS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of one run."""
+
+    quick: bool
+    runs: int  # of each side, in turn; the median counts
+    drain_jobs: int
+    drain_jobs_per_key: int  # of the load with very many keys
+    enqueue_jobs: int
+    held_seconds: float
+    held_window_seconds: float
+    held_warm_seconds: float
+    held_backlog: int
+    depth_deep: int
+    depth_shallow: int
+    depth_claims: int
+    status_reads: int
+    sqlite_jobs: int
+    producer_seconds: float
+
+
+FULL = Sizes(
+    quick=False,
+    runs=3,
+    drain_jobs=100_000,
+    drain_jobs_per_key=2,
+    enqueue_jobs=100_000,
+    held_seconds=60,
+    held_window_seconds=5,
+    held_warm_seconds=2,
+    held_backlog=10_000,
+    depth_deep=1_000_000,
+    depth_shallow=1_000,
+    depth_claims=200,
+    status_reads=100,
+    sqlite_jobs=50_000,
+    producer_seconds=2,
+)
+
+QUICK = Sizes(
+    quick=True,
+    runs=1,
+    drain_jobs=10_000,
+    drain_jobs_per_key=2,
+    enqueue_jobs=10_000,
+    held_seconds=10,
+    held_window_seconds=2,
+    held_warm_seconds=1,
+    held_backlog=10_000,
+    depth_deep=50_000,
+    depth_shallow=1_000,
+    depth_claims=30,
+    status_reads=20,
+    sqlite_jobs=10_000,
+    producer_seconds=0.5,
+)

@@ -1,0 +1,94 @@
+"""The SQLite store: draining against a plain loop, and many producers against one."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.clients import fill
+from bench.compare import Bench, in_turn, rated
+from bench.loads import Load, Taken, check_complete, numbers_of
+from bench.sides import Batch, Ours, SideName, side_at
+from bench.sizes import PRODUCERS
+from bench.table import Bar, Row
+
+
+def sqlite_drain(bench: Bench) -> list[Row]:
+    """Drain jobs without keys with one consumer, which is what suits the reference best."""
+    load = Load("sqlite-drain", bench.sizes.sqlite_jobs)
+
+    def measure(side: SideName) -> float:
+        with _file() as url:
+            asyncio.run(fill(url, side, load))
+            return load.jobs / asyncio.run(_drain(url, side, load))
+
+    rates = in_turn(bench, measure)
+    return [rated(load.name, Bar(2), rates["ours"], rates["reference"], jobs=load.jobs)]
+
+
+def sqlite_producers(bench: Bench) -> list[Row]:
+    """Enqueue one job a call, with many callers at once and with one alone."""
+    many: list[float] = []
+    one: list[float] = []
+    for run in range(bench.sizes.runs):
+        for producers, rates in ((1, one), (PRODUCERS, many)):
+            bench.say(f"{producers} producers, run {run + 1} of {bench.sizes.runs}")
+            with _file() as url:
+                rates.append(asyncio.run(_produce(url, producers, bench.sizes.producer_seconds)))
+    note = f"{PRODUCERS} callers of one store; the reference is one caller of ours"
+    return [rated("sqlite-producers", Bar(5), many, one, note=note)]
+
+
+@contextmanager
+def _file() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="inturn-bench-") as folder:
+        yield f"sqlite:///{Path(folder) / 'work.db'}"
+
+
+async def _drain(url: str, side_name: SideName, load: Load) -> float:
+    """Return the seconds from the first claim to the last settle."""
+    side = side_at(side_name, url)
+    await side.open(1)
+    batches: list[tuple[float, Batch]] = []
+    settled = 0
+    began = ended = time.monotonic()
+    while settled < load.jobs:
+        batch = await side.claim("bench")
+        if not batch.size:
+            raise AssertionError(f"{settled} of {load.jobs} jobs came out")
+        batches.append((time.monotonic(), batch))
+        await side.settle(batch, "bench")
+        ended = time.monotonic()
+        settled += batch.size
+    taken: list[Taken] = [(at, numbers_of(side.jobs(batch))) for at, batch in batches]
+    check_complete(load, taken)
+    await side.close()
+    return ended - began
+
+
+async def _produce(url: str, producers: int, seconds: float) -> float:
+    """Return the jobs a second that were committed, one a call."""
+    side = Ours(url)
+    await side.create()
+    await side.open(1)
+    load = Load("producers", 0)
+    accepted = 0
+    started_at = time.monotonic()
+
+    async def produce(producer: int) -> None:
+        nonlocal accepted
+        while time.monotonic() < started_at + seconds:
+            await side.enqueue(load.drafts(producer, 1))
+            accepted += 1
+
+    await asyncio.gather(*(produce(producer) for producer in range(producers)))
+    took = time.monotonic() - started_at
+    (queue,) = await side.store.queues()
+    if queue.waiting != accepted:
+        raise AssertionError(f"{accepted} jobs were accepted, and {queue.waiting} wait")
+    await side.close()
+    return accepted / took

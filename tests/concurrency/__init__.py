@@ -1,0 +1,1 @@
+"""What must hold when many connections and processes work on one store at the same moment."""

@@ -1,0 +1,102 @@
+"""A migrated database for each test, a store on it, and producers that hold transactions open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from inturn.store.postgres.store import PostgresStore
+from tests.concurrency.producer import Opening, OpenProducer
+from tests.concurrency.support import sound
+from tests.postgres_server import DatabaseServer
+
+# Deleting is far quicker than truncating when tables hold a handful of rows.
+EMPTY_ALL_TABLES = """
+do $$
+declare name text;
+begin
+    for name in
+        select tablename from pg_tables
+        where schemaname = 'inturn' and tablename <> 'schema_version'
+    loop
+        execute format('delete from inturn.%I', name);
+    end loop;
+    for name in select tablename from pg_tables where schemaname = 'public' loop
+        execute format('drop table public.%I', name);
+    end loop;
+end $$
+"""
+
+
+# The slow sweep, which every reclaim calls, would hide a stranded job by mending it.
+REMEMBER_WHAT_IS_MENDED = """
+create schema watch;
+create table watch.mended (lanes bigint);
+alter function inturn.mend rename to mend_unwatched;
+create function inturn.mend(p_now timestamptz) returns bigint language plpgsql as $$
+declare
+    v_lanes bigint := inturn.mend_unwatched(p_now);
+begin
+    if v_lanes > 0 then
+        insert into watch.mended values (v_lanes);
+    end if;
+    return v_lanes;
+end $$
+"""
+
+
+async def migrate(url: str) -> None:
+    store = PostgresStore(url)
+    try:
+        await store.migrate()
+    finally:
+        await store.close()
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres_server: DatabaseServer) -> Iterator[str]:
+    """The url of a database with inturn's tables, for all tests of this folder in turn."""
+    with postgres_server.fresh_database() as url:
+        asyncio.run(migrate(url))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(REMEMBER_WHAT_IS_MENDED)
+        yield url
+
+
+@pytest.fixture
+def database(migrated: str) -> str:
+    """The url of a database with inturn's tables, all of them empty."""
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        connection.execute(EMPTY_ALL_TABLES)
+        connection.execute("delete from watch.mended")
+    return migrated
+
+
+@pytest_asyncio.fixture
+async def store(database: str) -> AsyncIterator[PostgresStore]:
+    """A PostgreSQL store. When the test ends its tables must hold together, unmended."""
+    store = PostgresStore(database)
+    await store.open()
+    try:
+        yield store
+        await sound(store)
+    finally:
+        await store.close()
+
+
+@pytest_asyncio.fixture
+async def producer(database: str, store: PostgresStore) -> AsyncIterator[Opening]:
+    """Begin a transaction on a connection of its own: ``await producer("repeatable_read")``."""
+    made: list[OpenProducer] = []
+
+    async def begin(isolation: str = "read_committed") -> OpenProducer:
+        made.append(await OpenProducer.begin(database, store, isolation))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        await one.close()

@@ -1,0 +1,144 @@
+"""A process of workers on a store, for tests that need several, or one to be killed.
+
+``python -m tests.concurrency.crew consume URL NAME WORKERS`` claims and settles until its input is
+closed and nothing is left. ``... churn URL NAME SEED`` enqueues, claims and settles until it is
+killed. Both write a line of JSON for each thing that was acknowledged, after it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from inturn.model.errors import LeaseLost
+from inturn.model.job import NewJob
+from inturn.policy.settlement import Settlement
+from inturn.store.address import connect
+from inturn.store.protocol import Store
+
+ROOT = Path(__file__).parents[2]
+LEASE_SECONDS_OF_CHURN = 0.3
+
+
+class Crew:
+    """A process that the test started, and what it wrote."""
+
+    def __init__(self, path: Path, *arguments: str) -> None:
+        self._path = path
+        with path.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.concurrency.crew", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                cwd=ROOT,
+            )
+
+    def kill(self) -> None:
+        """End it as a power cut would: no handler runs, nothing is flushed."""
+        self._process.kill()
+        self._process.communicate()
+
+    def finish(self) -> None:
+        """Let it end by itself when nothing is left."""
+        self._process.communicate()
+        assert self._process.returncode == 0
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+
+    def said(self) -> list[dict[str, Any]]:
+        """What it wrote; the last line may have been cut."""
+        lines = self._path.read_text().split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+
+def say(**words: Any) -> None:
+    print(json.dumps(words), flush=True)
+
+
+async def consume(store: Store, worker: str, stopping: asyncio.Event) -> None:
+    """Claim, hold for a moment, settle; say when each lease began and ended for us."""
+    chance = random.Random(worker)
+    while True:
+        claims = await store.claim("default", jobs_max=chance.randint(1, 8), worker=worker)
+        claimed_at = time.monotonic_ns()
+        if not claims:
+            if stopping.is_set():
+                return
+            await store.wait(["default"], timeout_seconds=0.1)
+            continue
+        await asyncio.sleep(chance.random() * 0.004)
+        settled_at = time.monotonic_ns()
+        await store.settle([Settlement.done(claim) for claim in claims], worker=worker)
+        for claim in claims:
+            say(
+                worker=worker,
+                token=claim.lease.token,
+                key=claim.lease.key,
+                jobs=[[str(job.id), job.position, job.payload] for job in claim.jobs],
+                claimed_at=claimed_at,
+                settled_at=settled_at,
+            )
+
+
+async def consume_all(url: str, name: str, workers: int) -> None:
+    store = connect(url)
+    await store.open()
+    stopping = asyncio.Event()
+    consuming = asyncio.gather(*(consume(store, f"{name}{n}", stopping) for n in range(workers)))
+    await asyncio.to_thread(sys.stdin.read)
+    stopping.set()
+    await consuming
+    await store.close()
+
+
+async def churn(url: str, name: str, seed: int) -> None:
+    """Enqueue, claim, settle and reclaim at once, for as long as we live."""
+    store = connect(url)
+    await store.open()
+    chance = random.Random(seed)
+
+    async def produce() -> None:
+        number = 0
+        while True:
+            jobs = []
+            for _ in range(chance.randint(1, 4)):
+                number += 1
+                key = chance.choice(["a", "b", None])
+                jobs.append(NewJob(kind="k", key=key, payload=json.dumps([name, number])))
+            say(tries=[str(job.id) for job in jobs])
+            await store.enqueue(jobs)
+            say(accepted=[[str(job.id), job.key] for job in jobs])
+
+    async def work(worker: str) -> None:
+        while True:
+            claims = await store.claim(
+                "default", jobs_max=3, worker=worker, lease_seconds=LEASE_SECONDS_OF_CHURN
+            )
+            jobs = [str(job.id) for claim in claims for job in claim.jobs]
+            say(began=jobs)
+            try:
+                await store.settle([Settlement.done(claim) for claim in claims], worker=worker)
+            except LeaseLost:
+                continue
+            say(done=jobs)
+            await store.reclaim()
+
+    await asyncio.gather(produce(), work(f"{name} 1"), work(f"{name} 2"))
+
+
+def main() -> None:
+    verb, url, name, number = sys.argv[1:]
+    run = {"consume": consume_all, "churn": churn}[verb]
+    asyncio.run(run(url, name, int(number)))
+
+
+if __name__ == "__main__":
+    main()

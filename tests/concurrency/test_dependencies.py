@@ -1,0 +1,266 @@
+"""A job enqueued ``after`` another while that one is being finished is released, always."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from inturn.model.errors import LeaseLost
+from inturn.model.job import JobState, NewJob
+from inturn.model.lane import QueueSettings
+from inturn.policy.settlement import Settlement
+from inturn.store.postgres.store import PostgresStore
+from tests.concurrency.producer import ISOLATIONS, Opening
+from tests.concurrency.support import (
+    ask,
+    claim,
+    done,
+    drain,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    quickly,
+    state,
+)
+
+every_isolation = pytest.mark.parametrize("isolation", ISOLATIONS)
+keys = pytest.mark.parametrize("key", ["a", None], ids=["keyed", "open"])
+
+
+class Undo(Exception):
+    """Raised to leave a transaction without committing."""
+
+
+def after(*others: UUID, key: str | None = None) -> NewJob:
+    return job(key, after=frozenset(others), queue="later")
+
+
+@every_isolation
+@keys
+async def test_what_it_waits_for_is_settled_before_the_commit(
+    store: PostgresStore, producer: Opening, isolation: str, key: str | None
+) -> None:
+    [first] = await enqueue(store, job(key))
+    open_one = await producer(isolation)
+    [later] = await open_one.enqueue(after(first))
+    assert await drain(store) == [first]
+    assert await quickly(claim(store, queue="later")) == []
+    await open_one.commit()
+    assert await drain(store, "later") == [later]
+
+
+@every_isolation
+@keys
+async def test_what_it_waits_for_is_settled_in_a_transaction_open_meanwhile(
+    store: PostgresStore, producer: Opening, isolation: str, key: str | None
+) -> None:
+    """The settle has looked for dependents before the producer commits, and commits after it."""
+    [first, second] = await enqueue(store, job(key), job("b"))
+    claims = await claim(store)
+    assert sorted(ids(claims)) == sorted([first, second])
+    open_one = await producer(isolation)
+    [later] = await open_one.enqueue(after(first))
+    async with store.transaction() as transaction:
+        await transaction.settle([Settlement.done(one) for one in claims], worker="w1")
+        await open_one.commit()
+        for _ in range(3):  # it may not be released yet: the settle could be rolled back
+            assert await quickly(claim(store, queue="later")) == []
+            await quickly(store.reclaim())
+    assert await drain(store, "later") == [later]
+
+
+@keys
+async def test_a_settle_that_is_rolled_back_releases_nothing(
+    store: PostgresStore, producer: Opening, key: str | None
+) -> None:
+    [first] = await enqueue(store, job(key))
+    claims = await claim(store)
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    with suppress(Undo):
+        async with store.transaction() as transaction:
+            await transaction.settle([Settlement.done(one) for one in claims], worker="w1")
+            await open_one.commit()
+            assert await quickly(claim(store, queue="later")) == []
+            raise Undo
+    assert await quickly(claim(store, queue="later")) == []
+    assert await state(store, later) is JobState.BLOCKED
+    await done(store, claims)
+    assert await drain(store, "later") == [later]
+
+
+@keys
+async def test_the_producer_commits_between_claim_and_settle(
+    store: PostgresStore, producer: Opening, key: str | None
+) -> None:
+    [first] = await enqueue(store, job(key))
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    claims = await claim(store)
+    await open_one.commit()
+    assert await quickly(claim(store, queue="later")) == []
+    await done(store, claims)
+    assert await drain(store, "later") == [later]
+
+
+async def test_reclaim_alone_releases_it_too(store: PostgresStore, producer: Opening) -> None:
+    [first] = await enqueue(store, job())
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    await drain(store)
+    await open_one.commit()
+    await quickly(store.reclaim())
+    assert await state(store, later) is JobState.WAITING
+    assert await drain(store, "later") == [later]
+
+
+async def test_it_waits_for_several_that_end_in_turn(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """000-01: whichever ends last, before the commit or after it."""
+    first = await enqueue(store, job("a"), job("b"), job())
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(*first))
+    claims = await claim(store)
+    await done(store, claims[:1])
+    await open_one.commit()
+    await done(store, claims[1:2])
+    assert await quickly(claim(store, queue="later")) == []
+    await done(store, claims[2:])
+    assert await drain(store, "later") == [later]
+
+
+async def test_two_settles_at_once_release_what_waited_for_both(store: PostgresStore) -> None:
+    for _ in range(10):
+        first = await enqueue(store, job("a"), job("b"))
+        [later] = await enqueue(store, after(*first))
+        one, other = await claim(store)
+        await asyncio.gather(done(store, [one]), done(store, [other]))
+        assert await drain(store, "later") == [later]
+
+
+async def test_what_it_waits_for_is_done_and_pruned_before_the_commit(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """000-06: what was pruned releases nothing; the job is a dead letter, and says why."""
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    [first] = await enqueue(store, job("a"))
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    await drain(store)
+    await store.prune()
+    await open_one.commit()
+    assert await drain(store, "later") == []
+    view = await store.job(later)
+    assert view.state is JobState.DEAD
+    assert "pruned" in (view.reason or "")
+
+
+async def test_a_prune_that_keeps_what_is_done_releases_it(
+    store: PostgresStore, producer: Opening
+) -> None:
+    [first] = await enqueue(store, job("a"))
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    await drain(store)
+    await open_one.commit()
+    await store.prune()
+    assert await drain(store, "later") == [later]
+
+
+async def test_what_it_waits_for_is_cancelled_before_the_commit(
+    store: PostgresStore, producer: Opening
+) -> None:
+    [first] = await enqueue(store, job("a"))
+    open_one = await producer()
+    [later] = await open_one.enqueue(after(first))
+    assert await quickly(store.cancel(first, by="ann")) is JobState.CANCELLED
+    await open_one.commit()
+    assert await drain(store, "later") == []
+    assert await state(store, later) is JobState.DEAD
+
+
+async def test_a_rolled_back_dependent_is_no_one_s_concern(
+    store: PostgresStore, producer: Opening
+) -> None:
+    [first] = await enqueue(store, job("a"))
+    open_one = await producer()
+    await open_one.enqueue(after(first))
+    claims = await claim(store)
+    await open_one.rollback()
+    await done(store, claims)
+    assert await drain(store, "later") == []
+    assert await ask(store, "select count(*) from inturn.waits") == 0
+
+
+async def test_many_claims_at_once_release_many_dependents_of_one_job(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """Each claim takes some of the rows to look at, and they all wait for the same job."""
+    [first] = await enqueue(store, job("a"))
+    open_one = await producer()
+    later = await open_one.enqueue(*(after(first) for _ in range(400)))
+    await drain(store)
+    async with AsyncExitStack() as stack:
+        others = [PostgresStore(store._pool.url) for _ in range(2)]
+        for other in others:
+            await other.open()
+            stack.push_async_callback(other.close)
+        await asyncio.gather(*(one.queues() for one in others * 4))  # connections are there
+        await open_one.commit()
+        answers = await asyncio.gather(
+            *(claim(one, 50, queue="later", worker=f"w{n}") for n, one in enumerate(others * 4)),
+            return_exceptions=True,
+        )
+    assert [one for one in answers if isinstance(one, BaseException)] == []
+    leased = [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
+    await done(store, leased)
+    assert sorted(ids(leased) + await drain(store, "later")) == sorted(later)
+
+
+async def test_settles_producers_and_claims_race_and_nothing_is_stranded(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """Chains built while their first links are being finished."""
+    waiting: list[UUID] = []
+
+    async def produce(number: int) -> None:
+        for turn in range(10):
+            [first] = await enqueue(store, job(f"key {number}" if turn % 2 else None))
+            open_one = await producer(ISOLATIONS[turn % 3])
+            try:
+                made = await open_one.enqueue(after(first, key="b" if turn % 4 else None))
+                await asyncio.sleep(0.003 * number)
+                await open_one.commit()
+                waiting.extend(made)
+            except asyncpg.SerializationError:
+                await open_one.rollback()
+            await open_one.close()
+
+    ran: list[UUID] = []
+    producing = asyncio.gather(*(produce(number) for number in range(4)))
+    while not producing.done():
+        await drain(store, jobs_max=3)
+        ran += await drain(store, "later", jobs_max=3)
+        await asyncio.sleep(0)
+    await producing
+    await drain(store)
+    ran += await drain(store, "later")
+    assert sorted(ran) == sorted(waiting)
+
+
+async def test_a_lost_settle_releases_nothing(store: PostgresStore) -> None:
+    [first] = await enqueue(store, *jobs(1, "a"))
+    [later] = await enqueue(store, after(first))
+    claims = await claim(store, lease_seconds=0.001)
+    await asyncio.sleep(0.01)
+    settling, _ = await asyncio.gather(done(store, claims), store.reclaim(), return_exceptions=True)
+    assert settling is None or isinstance(settling, LeaseLost)
+    ran = await drain(store)
+    assert ran == ([] if settling is None else [first])
+    assert await drain(store, "later") == [later]

@@ -1,0 +1,107 @@
+"""Connections are cut, servers stop and start: verbs recover by themselves, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Literal
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from inturn.store.postgres.store import PostgresStore
+from tests.concurrency.load import Load
+from tests.concurrency.support import ask, claim, drain, enqueue, job, jobs, quickly, sound
+from tests.postgres_server import PostgresServer
+
+CUT_ONE = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where datname = current_database() and application_name = 'inturn'
+order by random() limit 1
+"""
+CUT_ALL = CUT_ONE.replace("order by random() limit 1", "")
+
+
+@pytest_asyncio.fixture
+async def reaper(database: str) -> AsyncIterator[Any]:
+    """A connection that cuts others."""
+    connection: Any = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
+
+
+async def test_003_25_backends_are_killed_under_load_and_nothing_is_lost(
+    store: PostgresStore, reaper: Any
+) -> None:
+    async def trouble() -> None:
+        for _ in range(25):
+            await asyncio.sleep(random.random() * 0.08)
+            await reaper.execute(CUT_ONE)
+
+    await nothing_is_lost(store, trouble())
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_003_25_the_server_stops_and_starts_under_load_and_nothing_is_lost(
+    private_postgres: Callable[..., PostgresServer], mode: Literal["fast", "immediate"]
+) -> None:
+    server = await asyncio.to_thread(private_postgres)
+
+    async def trouble() -> None:
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.stop, mode)
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(server.start)
+        await asyncio.sleep(0.3)
+
+    store = PostgresStore(server.url("postgres"))
+    try:
+        await store.migrate()
+        await nothing_is_lost(store, trouble())
+        await sound(store)
+    finally:
+        await store.close()
+
+
+async def nothing_is_lost(store: PostgresStore, trouble: Coroutine[Any, Any, None]) -> None:
+    load = Load(store)
+    await load.run_while(trouble)
+    await load.holds()
+    stored = await ask(store, "select count(*) from inturn.job")
+    distinct = await ask(store, "select count(distinct payload::text) from inturn.job")
+    assert stored == distinct == len(load.accepted)
+
+
+async def test_every_verb_finds_the_server_again_by_itself(
+    store: PostgresStore, reaper: Any
+) -> None:
+    """All connections are cut while they rest in the pool, before each verb."""
+    await enqueue(store, *jobs(3, "a"), *jobs(3))
+    verbs: list[Callable[[], Awaitable[object]]] = [
+        lambda: store.enqueue([job("a"), job()]),
+        lambda: store.enqueue(jobs(60, "b")),
+        lambda: claim(store, 1),
+        lambda: store.extend([]),
+        store.reclaim,
+        store.queues,
+        store.prune,
+        store.check,
+        lambda: store.wait(["default"], timeout_seconds=0.01),
+        lambda: ask(store, "select 1"),  # nothing was done yet, so beginning may be repeated
+    ]
+    for verb in verbs:
+        await reaper.execute(CUT_ALL)
+        await quickly(verb())
+
+
+async def test_a_listener_that_was_cut_hears_again(store: PostgresStore, reaper: Any) -> None:
+    await store.wait(["default"], timeout_seconds=0.01)
+    await reaper.execute(CUT_ALL)
+    await asyncio.sleep(0.05)
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=5.0))
+    await asyncio.sleep(0.3)
+    await enqueue(store, job("a"))
+    assert await quickly(waiting)
+    assert len(await drain(store)) == 1

@@ -1,0 +1,148 @@
+"""Many consumers in several processes: each job to one of them, each key in order, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inturn.model.job import NewJob
+from inturn.store.address import connect
+from inturn.store.postgres.store import PostgresStore
+from inturn.store.protocol import Store
+from tests.concurrency.crew import Crew
+from tests.concurrency.support import sound
+
+KEYS = [None, None, *(f"key {n}" for n in range(6))]
+PRODUCERS = 3
+BATCHES = 40
+Lease = dict[str, Any]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    found: str = request.getfixturevalue("database")
+    return found
+
+
+@pytest_asyncio.fixture
+async def any_store(url: str) -> Any:
+    store = connect(url)
+    await store.open()  # a new SQLite file is migrated by that
+    yield store
+    await sound(store)
+    await store.close()
+
+
+@pytest.fixture
+def crews(url: str, any_store: Store, tmp_path: Path) -> Iterator[list[Crew]]:
+    """Eight workers in three processes."""
+    started = [
+        Crew(tmp_path / name, "consume", url, name, str(workers))
+        for name, workers in (("p", 3), ("q", 3), ("r", 2))
+    ]
+    yield started
+    for crew in started:
+        crew.close()
+
+
+async def produce(store: Store, number: int) -> int:
+    """Enqueue batches over all keys, numbered, and return how many jobs there were."""
+    chance = random.Random(number)
+    count = 0
+    for _ in range(BATCHES):
+        batch = []
+        for _ in range(chance.randint(1, 6)):
+            count += 1
+            payload = json.dumps([number, count])
+            batch.append(NewJob(kind="k", key=chance.choice(KEYS), payload=payload))
+        await store.enqueue(batch)
+        await asyncio.sleep(chance.random() * 0.01)
+    return count
+
+
+async def finished(store: Store) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            [status] = await store.queues()
+            if status.waiting + status.running + status.scheduled + status.retrying == 0:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_003_03_003_04_001_01_each_job_runs_once_and_each_key_in_order(
+    any_store: Store, crews: list[Crew]
+) -> None:
+    counts = await asyncio.gather(*(produce(any_store, number) for number in range(PRODUCERS)))
+    await finished(any_store)
+    for crew in crews:
+        await asyncio.to_thread(crew.finish)
+    leases = [lease for crew in crews for lease in crew.said()]
+    ran = [id for lease in leases for id, _, _ in lease["jobs"]]
+    assert len(ran) == len(set(ran)) == sum(counts)
+    assert len({lease["worker"][0] for lease in leases}) > 1, "one process did it all"
+    by_key: dict[str, list[Lease]] = defaultdict(list)
+    for lease in leases:
+        if lease["key"] is not None:
+            by_key[lease["key"]].append(lease)
+    assert len(by_key) == 6
+    for held in by_key.values():
+        held.sort(key=lambda lease: lease["claimed_at"])
+        one_lease_at_a_time(held)
+        positions_in_order(held)
+        each_producer_in_order(held)
+
+
+def one_lease_at_a_time(held: list[Lease]) -> None:
+    for before, following in itertools.pairwise(held):
+        assert before["token"] < following["token"]
+        assert before["settled_at"] <= following["claimed_at"]
+
+
+def positions_in_order(held: list[Lease]) -> None:
+    positions = [position for lease in held for _, position, _ in lease["jobs"]]
+    assert positions == list(range(1, len(positions) + 1))
+
+
+def each_producer_in_order(held: list[Lease]) -> None:
+    seen: dict[int, int] = {}
+    for lease in held:
+        for _, _, payload in lease["jobs"]:
+            producer, number = json.loads(payload)
+            assert seen.get(producer, 0) < number
+            seen[producer] = number
+
+
+async def test_003_03_eight_claims_at_one_moment_share_nothing(any_store: Store) -> None:
+    """The same in one process, where claims are truly at once."""
+    await any_store.enqueue(
+        [NewJob(kind="k", key=KEYS[n % len(KEYS)], payload=str(n)) for n in range(200)]
+    )
+    answers = await asyncio.gather(
+        *(any_store.claim("default", jobs_max=20, worker=f"w{n}") for n in range(8))
+    )
+    leased = [job.id for claims in answers for claim in claims for job in claim.jobs]
+    assert len(leased) == len(set(leased))
+    keys = [claim.lease.key for claims in answers for claim in claims if claim.lease.key]
+    assert len(keys) == len(set(keys))
+
+
+async def test_a_claim_under_way_keeps_no_more_lanes_than_it_takes(store: PostgresStore) -> None:
+    """Another claim at the same moment finds all the others, rather than nothing."""
+    await store.enqueue([NewJob(kind="k", key=f"key {n}") for n in range(20)])
+    async with store.transaction() as transaction:
+        await transaction.execute(
+            "select token from inturn.claim('default', 1, 'w1', 30, null, 1, null)"
+        )
+        others = await store.claim("default", jobs_max=100, worker="w2")
+    assert len(others) == 19

@@ -1,0 +1,167 @@
+"""Few connections, short patience, missing rights, a pooler in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from inturn.model.errors import NoRights, StoreBusy, StoreUnavailable
+from inturn.store.address import connect
+from inturn.store.postgres.store import PostgresStore
+from tests.concurrency.producer import Opening
+from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
+
+
+@asynccontextmanager
+async def opened(url: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url, **options)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("bound", ["lock_seconds", "statement_seconds"])
+async def test_waiting_too_long_for_a_lock_is_said_to_be_busy(
+    store: PostgresStore, database: str, producer: Opening, bound: str
+) -> None:
+    await enqueue(store, job("b"))
+    open_one = await producer()
+    made = await open_one.enqueue(job("a"))
+    async with opened(database, **{bound: 0.3}) as hasty:
+        began = time.monotonic()
+        with pytest.raises(StoreBusy, match="gave up waiting"):
+            await hasty.enqueue([job("a")])
+        assert 0.2 < time.monotonic() - began < 2
+        await quickly(hasty.enqueue([job("b")]))
+    await open_one.commit()
+    assert made[0] in await drain(store)
+
+
+async def test_003_27_fifty_callers_share_two_connections(database: str) -> None:
+    async with opened(database, connections_max=2) as store:
+
+        async def call(number: int) -> int:
+            await store.enqueue([job(f"key {number % 7}"), job()])
+            claims = await claim(store, 5, worker=f"w{number}")
+            await done(store, claims, f"w{number}")
+            await store.queues()
+            return len(ids(claims))
+
+        async with asyncio.timeout(10):
+            counts = await asyncio.gather(*(call(number) for number in range(50)))
+        assert sum(counts) + len(await drain(store)) == 100
+
+
+async def test_a_pool_that_others_keep_busy_is_unavailable_after_a_while(database: str) -> None:
+    async with (
+        opened(database, connections_max=1, patience_seconds=0.2) as store,
+        store.transaction(),
+    ):
+        with pytest.raises(StoreUnavailable):
+            await quickly(asyncio.ensure_future(store.queues()))
+
+
+async def test_a_store_behind_a_pooler_keeps_nothing_in_its_session(
+    database: str, store: PostgresStore
+) -> None:
+    behind = connect(f"{database}?pooler=transaction")
+    await behind.open()
+    try:
+        made = await enqueue(behind, job("a"), job())
+        made += await enqueue(behind, *(job("b") for _ in range(60)))
+        async with behind.transaction() as transaction:
+            [[prepared]] = await transaction.execute("select count(*) from pg_prepared_statements")
+            [[heard]] = await transaction.execute("select count(*) from pg_listening_channels()")
+        assert (prepared, heard) == (0, 0)
+        began = time.monotonic()
+        await behind.wait(["default"], timeout_seconds=0.1)
+        assert time.monotonic() - began < 1
+        claims = await claim(behind, 100)
+        assert await behind.extend([one.lease for one in claims]) == []
+        await done(behind, claims)
+        assert sorted(ids(claims)) == sorted(made)
+        await behind.reclaim()
+        await behind.prune()
+        assert await behind.check() == []
+        assert (await behind.job(made[0])).state == "done"
+    finally:
+        await behind.close()
+
+
+async def test_many_begin_to_wait_while_the_first_opens_its_ear(store: PostgresStore) -> None:
+    """The listener is opened by the first who waits; the others come while it looks around."""
+
+    async def wait(number: int) -> bool:
+        await asyncio.sleep(number * 0.0005)
+        return await store.wait(["default"], timeout_seconds=0.05)
+
+    assert not any(await asyncio.gather(*(wait(number) for number in range(100))))
+
+
+@pytest.fixture
+def stranger(database: str) -> Iterator[str]:
+    """The database's url for a user who was granted nothing."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("drop role if exists stranger")
+        connection.execute("create role stranger login")
+    parts = urlsplit(database)
+    yield urlunsplit(parts._replace(netloc=f"stranger@{parts.netloc.rpartition('@')[2]}"))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("drop owned by stranger")
+        connection.execute("drop role stranger")
+
+
+async def test_a_user_without_rights_is_told_so(stranger: str) -> None:
+    store = PostgresStore(stranger)
+    with pytest.raises(NoRights, match="Grant the user"):
+        await store.open()
+    with pytest.raises(NoRights, match="Grant the user"):
+        await store.migrate()
+    await store.close()
+
+
+async def test_a_user_who_may_only_read_is_told_so(stranger: str, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("grant usage on schema inturn to stranger")
+        connection.execute("grant select on all tables in schema inturn to stranger")
+    async with opened(stranger) as store:
+        assert await store.queues() == []
+        for verb in (
+            store.enqueue([job("a")]),
+            store.enqueue([job("a") for _ in range(60)]),
+            store.prune(),
+            store.pause("default", by="ann"),
+        ):
+            with pytest.raises(NoRights, match="permission denied"):
+                await verb
+    assert not await _any_queue(database)
+
+
+async def test_a_user_with_rights_on_the_schema_may_do_all_a_worker_does(
+    stranger: str, database: str, store: PostgresStore
+) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("grant usage on schema inturn to stranger")
+        for kind in ("tables", "sequences"):
+            connection.execute(f"grant all on all {kind} in schema inturn to stranger".encode())
+    async with opened(stranger) as granted:
+        made = await enqueue(granted, job("a"), job(), *(job("b") for _ in range(60)))
+        claims = await claim(granted, 100)
+        assert sorted(ids(claims)) == sorted(made)
+        await done(granted, claims)
+        await granted.reclaim()
+        await granted.prune()
+
+
+async def _any_queue(database: str) -> bool:
+    async with opened(database) as store:
+        return bool(await store.queues())

@@ -1,0 +1,209 @@
+"""Any language enqueues: ``select inturn.enqueue(…)`` in the caller's own transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+import sqlalchemy
+
+from inturn.model.job import JobState
+from inturn.store.postgres.store import PostgresStore
+from tests.concurrency.support import claim, done, drain, ids, state
+
+Ask = Callable[[str, dict[str, Any]], Any]
+"""Run a statement with named parameters and return its one value."""
+
+
+class Undo(Exception):
+    """Raised to leave a transaction without committing."""
+
+
+@contextmanager
+def by_psycopg(url: str) -> Iterator[Ask]:
+    with psycopg.connect(url) as connection:
+
+        def ask(statement: str, arguments: dict[str, Any]) -> Any:
+            for name in arguments:
+                statement = statement.replace(f":{name}", f"%({name})s")
+            row = connection.execute(statement.encode(), arguments).fetchone()
+            return row and row[0]
+
+        yield ask
+
+
+@contextmanager
+def by_sqlalchemy(url: str) -> Iterator[Ask]:
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.begin() as connection:
+            yield lambda statement, arguments: connection.scalar(
+                sqlalchemy.text(statement), arguments
+            )
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def by_plain_sql(url: str) -> Iterator[Ask]:
+    """As psql does it: one text, nothing bound, the simple protocol."""
+    with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
+
+        def ask(statement: str, arguments: dict[str, Any]) -> Any:
+            for name, value in arguments.items():
+                text = "null" if value is None else f"'{value}'"
+                statement = statement.replace(f":{name}", text)
+            row = connection.execute(statement.encode()).fetchone()
+            return row and row[0]
+
+        yield ask
+
+
+Caller = Callable[[str], AbstractContextManager[Ask]]
+every_caller = pytest.mark.parametrize("caller", [by_psycopg, by_sqlalchemy, by_plain_sql])
+
+
+@every_caller
+async def test_what_is_committed_is_claimable(
+    store: PostgresStore, database: str, caller: Caller
+) -> None:
+    with caller(database) as ask:
+        made = ask(
+            "select inturn.enqueue('mail', 'send', :payload, key => :key)",
+            {"payload": '{"to": "a@b.c"}', "key": "customer-7"},
+        )
+        assert await claim(store, queue="mail") == []
+    claims = await claim(store, queue="mail")
+    [[leased]] = [one.jobs for one in claims]
+    assert (leased.id, leased.kind, leased.key) == (UUID(str(made)), "send", "customer-7")
+    assert leased.payload == '{"to": "a@b.c"}'
+    await done(store, claims)
+
+
+@every_caller
+async def test_what_is_rolled_back_never_was(
+    store: PostgresStore, database: str, caller: Caller
+) -> None:
+    with suppress(Undo), caller(database) as ask:
+        assert ask("select inturn.enqueue('mail', 'send', key => :key)", {"key": "a"})
+        raise Undo
+    assert await drain(store, "mail") == []
+    with caller(database) as ask:
+        made = ask("select inturn.enqueue('mail', 'send', key => :key)", {"key": "a"})
+    assert await drain(store, "mail") == [UUID(str(made))]
+
+
+@every_caller
+async def test_003_01_ids_are_valid_version_7_and_rise(
+    store: PostgresStore, database: str, caller: Caller
+) -> None:
+    with caller(database) as ask:
+        made = [
+            UUID(str(ask("select inturn.enqueue('mail', 'send', key => :key)", {"key": "a"})))
+            for _ in range(20)
+        ]
+        now = ask("select floor(extract(epoch from clock_timestamp()) * 1000)::bigint", {})
+    for one in made:
+        assert one.version == 7
+        assert one.variant == "specified in RFC 4122"
+        assert 0 <= now - (one.int >> 80) < 60_000
+    assert [one.int >> 80 for one in made] == sorted(one.int >> 80 for one in made)
+    assert len(set(made)) == 20
+    assert await drain(store, "mail") == made
+
+
+WRONG = [
+    ("inturn.enqueue('', 'send')", "queue needs 1 to 128 characters"),
+    ("inturn.enqueue(null, 'send')", "queue needs 1 to 128 characters"),
+    ("inturn.enqueue('mail', '')", "kind needs 1 to 200 characters"),
+    ("inturn.enqueue('mail', 'send', key => '')", "key needs 1 to 500 characters"),
+    ("inturn.enqueue('mail', 'send', null)", "payload is null"),
+    ("inturn.enqueue('mail', 'send', 'no json')", "invalid input syntax for type json"),
+    ("inturn.enqueue('mail', 'send', '\"\\u0000\"')", "NUL"),
+    ("inturn.enqueue('mail', 'send', '\"\\ud800\"')", "lone surrogate"),
+    (
+        "inturn.enqueue('mail', 'send', to_json(repeat('x', 1048577)))",
+        "payload has more than 1048576 bytes",
+    ),
+    ("inturn.enqueue('mail', 'send', priority => 101)", "priority may be -100 to 100"),
+    ("inturn.enqueue('mail', 'send', round => -1)", "round may be"),
+    ("inturn.enqueue('mail', 'send', delay_seconds => -1)", "delay_seconds may be"),
+    ("inturn.enqueue('mail', 'send', delay_seconds => 'nan')", "delay_seconds may be"),
+    ("inturn.enqueue('mail', 'send', attempts_max => 0)", "attempts_max may be 1 to 1000"),
+    ("inturn.enqueue('mail', 'send', timeout_seconds => 0)", "timeout_seconds may be"),
+    ("inturn.enqueue('mail', 'send', dedupe => '')", "dedupe needs 1 to 500 characters"),
+    ("inturn.enqueue('mail', 'send', dedupe_seconds => 0)", "dedupe_seconds may be"),
+    ("inturn.enqueue('mail', 'send', after => null)", "after may name up to 1000 jobs"),
+    (
+        "inturn.enqueue('mail', 'send', after => array[gen_random_uuid()])",
+        "after names jobs that are not in this store",
+    ),
+    ("inturn.enqueue('mail', 'send', delay_seconds => 1, round => 1)", "both a delay and a round"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG)
+async def test_bad_input_raises_and_says_what_is_wrong(
+    store: PostgresStore, database: str, call: str, said: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        with pytest.raises(psycopg.Error, match=said):
+            connection.execute(f"select {call}".encode())
+        connection.rollback()
+    assert await store.queues() == []
+
+
+@every_caller
+async def test_the_options_mean_what_they_mean_elsewhere(
+    store: PostgresStore, database: str, caller: Caller
+) -> None:
+    with caller(database) as ask:
+        first = ask("select inturn.enqueue('mail', 'send', dedupe => 'one')", {})
+        again = ask("select inturn.enqueue('mail', 'send', dedupe => 'one')", {})
+        later = ask(
+            "select inturn.enqueue('mail', 'send', after => array[cast(:first as uuid)])",
+            {"first": str(first)},
+        )
+        delayed = ask("select inturn.enqueue('mail', 'send', delay_seconds => 60)", {})
+        urgent = ask("select inturn.enqueue('mail', 'send', key => 'a', priority => 9)", {})
+    assert first == again
+    assert await state(store, UUID(str(delayed))) is JobState.SCHEDULED
+    assert await state(store, UUID(str(later))) is JobState.BLOCKED
+    claims = await claim(store, queue="mail")
+    assert [str(one) for one in ids(claims)] == [str(urgent), str(first)]
+    await done(store, claims)
+    assert [str(one) for one in await drain(store, "mail")] == [str(later)]
+
+
+async def test_another_payload_under_a_dedupe_key_is_a_conflict(
+    store: PostgresStore, database: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("select inturn.enqueue('mail', 'send', '1', dedupe => 'one')")
+        with pytest.raises(psycopg.Error, match="dedupe key one of queue mail stands for another"):
+            connection.execute("select inturn.enqueue('mail', 'send', '2', dedupe => 'one')")
+
+
+async def test_migrate_replaces_a_function_that_used_to_return_something_else(
+    postgres_url: str,
+) -> None:
+    """An older version's functions are still there when a newer one is installed."""
+    store = PostgresStore(postgres_url)
+    await store.migrate()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("comment on schema inturn is 'the functions of an older version'")
+        connection.execute("drop function inturn.extend")
+        connection.execute(
+            "create function inturn.extend(p_tokens bigint[], p_lanes bigint[], "
+            "p_lease_seconds double precision, p_now timestamptz) "
+            "returns bigint language sql as 'select 1::bigint'"
+        )
+    try:
+        await store.migrate()
+        assert await store.extend([]) == []
+    finally:
+        await store.close()

@@ -1,0 +1,1 @@
+"""The examples run as they stand, and the README shows one of them."""

@@ -1,0 +1,55 @@
+"""Every example runs as it stands, and what the README shows is one of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(source: Path, folder: Path) -> str:
+    """Run a program in an empty folder and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(source)], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the code blocks of a language in a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def test_there_are_examples() -> None:
+    assert [example.name for example in EXAMPLES] == ["engine.py"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
+    assert run(example, tmp_path)
+
+
+def test_an_example_may_be_run_again(tmp_path: Path) -> None:
+    assert run(ROOT / "examples/engine.py", tmp_path) == run(ROOT / "examples/engine.py", tmp_path)
+
+
+def test_the_readme_shows_an_example_and_what_it_prints(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [shown] = blocks(readme, "python")
+    [printed] = blocks(readme, "text")
+    assert shown == (ROOT / "examples/engine.py").read_text(encoding="utf-8")
+    copied = tmp_path / "copied.py"
+    copied.write_text(shown, encoding="utf-8")
+    assert run(copied, tmp_path) == printed
+
+
+def test_a_page_without_the_example_would_be_seen() -> None:
+    assert blocks("```python\nprint(1)\n```\n", "python") == ["print(1)\n"]
+    assert blocks("print(1)\n", "python") == []

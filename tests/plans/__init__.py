@@ -1,0 +1,1 @@
+"""The hot paths use their indexes, and cost the same whatever the backlog."""

@@ -1,0 +1,335 @@
+"""With a million jobs waiting in PostgreSQL, each verb of the hot path touches a few rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from inturn.model.job import NewJob
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.store.postgres.claim import claim as claim_verb
+from inturn.store.postgres.claim import extend
+from inturn.store.postgres.enqueue import enqueue
+from inturn.store.postgres.settle import settle
+from inturn.store.postgres.sql import query
+from inturn.store.postgres.store import PostgresStore
+from tests.contract.support import verdicts
+from tests.plans.counters import BIG, counted
+
+SIZES = [("hot small", "hot"), ("wide small", "wide"), ("open small", "open")]
+
+
+async def claim(connection: Any, queue: str, jobs_max: int = 100, **options: Any) -> list[Claim]:
+    given: dict[str, Any] = {"kinds": None, "suspects_max": 1, "now": None} | options
+    claims = await claim_verb(
+        connection, queue, jobs_max=jobs_max, worker="w", lease_seconds=30.0, **given
+    )
+    return list(claims)
+
+
+def count(claims: Sequence[Claim]) -> int:
+    return sum(len(one.jobs) for one in claims)
+
+
+@pytest.mark.parametrize(("small", "large"), SIZES)
+async def test_a_claim_costs_the_same_whatever_the_backlog(
+    connection: Any, small: str, large: str
+) -> None:
+    costs: dict[str, dict[str, int]] = {}
+    for queue in (small, large):
+        await warm(connection, queue)
+        async with counted(connection) as touched:
+            assert count(await claim(connection, queue)) == 100
+        assert touched.walked() == []
+        costs[queue] = {table: touched.rows(table) for table in BIG}
+    for table in BIG:
+        assert costs[large][table] <= 1.5 * costs[small][table] + 10, table
+    assert costs[large]["job"] <= 250
+    assert costs[large]["lane"] <= 400
+
+
+async def warm(connection: Any, queue: str) -> None:
+    """Let functions make their plans, which is not the verb's own work."""
+    async with counted(connection):
+        await claim(connection, queue)
+
+
+async def test_a_claim_passes_over_no_lane_that_is_leased_or_asleep(connection: Any) -> None:
+    """The 5,000 oldest lanes of this queue are not to be had."""
+    async with counted(connection) as touched:
+        claims = await claim(connection, "wide", 20)
+        assert count(claims) == 20
+    assert len(claims) == 5
+    assert touched.walked() == []
+    assert touched.rows("lane") <= 100
+    assert touched.rows("job") <= 60
+
+
+async def test_a_claim_passes_over_no_lane_whose_worker_died(connection: Any) -> None:
+    """The oldest 5,000 lanes are suspects, each to be leased alone."""
+    async with counted(connection) as touched:
+        before = await lane_entries(connection)
+        claims = await claim(connection, "haunted", 20)
+        looked_at = await lane_entries(connection) - before
+    assert [one.lease.alone for one in claims].count(True) == 1
+    assert touched.rows("job") <= 100
+    assert looked_at <= 300
+
+
+async def test_a_claim_of_some_kinds_passes_over_few_lanes_of_others(connection: Any) -> None:
+    """Known to cost more than one of all kinds: 5,000 lanes of another kind stand before."""
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.lane set kind = 'other' where id in (select id "
+            "from inturn.lane where queue = 'wide' and rank_at is not null "
+            "order by rank_at limit 5000)"
+        )
+        before = await lane_entries(connection)
+        began = time.monotonic()
+        claims = await claim(connection, "wide", 20, kinds=["k"])
+        seconds = time.monotonic() - began
+        looked_at = await lane_entries(connection) - before
+    assert count(claims) == 20
+    assert looked_at <= 30_000  # a few times each, dead versions included, of 100,000
+    assert seconds < 1
+
+
+async def lane_entries(connection: Any) -> int:
+    looked_at: int = await connection.fetchval(
+        "select sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint from pg_index "
+        "where indrelid = 'inturn.lane'::regclass"
+    )
+    return looked_at
+
+
+async def test_a_claim_of_an_empty_queue_touches_next_to_nothing(connection: Any) -> None:
+    async with counted(connection) as touched:
+        assert await claim(connection, "aside") == []
+    assert touched.walked() == []
+    assert touched.all_rows() <= 20
+
+
+@pytest.mark.parametrize("queue", ["hot", "wide", "open"])
+@pytest.mark.parametrize(
+    "verdict",
+    [Done(), Retry(1.0, "boom"), Bury("hopeless"), Release()],
+    ids=lambda v: type(v).__name__,
+)
+async def test_a_settle_costs_a_few_rows_a_lane(connection: Any, queue: str, verdict: Any) -> None:
+    async with counted(connection) as both:
+        claims = await claim(connection, queue, 20)
+        async with counted(connection) as touched:
+            settlements = [verdicts(one, *[verdict] * len(one.jobs)) for one in claims]
+            if not isinstance(verdict, Done):
+                settlements = [
+                    verdicts(one, verdict, *[Release()] * (len(one.jobs) - 1)) for one in claims
+                ]
+            await settle(connection, settlements, "w", None)
+    assert both.walked() == []
+    assert touched.walked() == []
+    assert touched.rows("job") <= 300
+    assert touched.rows("lane") <= 300
+    assert touched.all_rows() <= 1000
+
+
+async def test_a_settle_looks_at_no_job_that_waits_for_another_one(connection: Any) -> None:
+    """20,000 jobs wait for one that is not settled here, and PostgreSQL knows how many they are."""
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.waits set on_job = (select id from inturn.parked order by id limit 1)"
+        )
+        await connection.execute("analyze inturn.waits")
+        claims = await claim(connection, "wide", 20)
+        async with counted(connection) as touched:
+            await settle(connection, [Settlement.done(one) for one in claims], "w", None)
+    assert touched.rows("waits") + touched.rows("blocked") <= 300
+
+
+async def test_an_extend_costs_a_row_a_lease(connection: Any) -> None:
+    async with counted(connection):
+        claims = await claim(connection, "wide", 100)
+        async with counted(connection) as touched:
+            assert await extend(connection, [one.lease for one in claims], 30.0, None) == []
+    assert touched.walked() == []
+    assert touched.all_rows() <= 300
+
+
+@pytest.mark.parametrize("key", ["hot", "new", None])
+@pytest.mark.parametrize("number", [1, 10, 100])
+async def test_an_enqueue_costs_a_few_rows_a_lane(
+    connection: Any, key: str | None, number: int
+) -> None:
+    jobs = [NewJob(kind="k", queue="hot", key=key) for _ in range(number)]
+    async with counted(connection) as touched:
+        assert len(await enqueue(connection, jobs, None)) == number
+    assert touched.walked() == []
+    assert touched.rows("lane") <= 20
+    assert touched.all_rows() <= 100
+
+
+async def test_an_enqueue_with_everything_finds_it_by_index(connection: Any) -> None:
+    """A known dedupe key, a new one, a dependency in the log, a delay."""
+    logged: UUID = await connection.fetchval(
+        "select j.id from inturn.job j join inturn.lane l on l.id = j.lane "
+        "where l.queue = 'hot' and j.position = 250000"
+    )
+    first = NewJob(kind="k", queue="aside", key="a", dedupe="one")
+    batch = [
+        NewJob(kind="k", queue="aside", key="a", dedupe="one"),
+        NewJob(kind="k", queue="aside", key="a", dedupe="two"),
+        NewJob(kind="k", queue="aside", key="b", after=frozenset({logged})),
+        NewJob(kind="k", queue="aside", key="c", delay_seconds=5.0),
+    ]
+    async with counted(connection):
+        await enqueue(connection, [first], None)
+        async with counted(connection) as touched:
+            tickets = await enqueue(connection, batch, None)
+    assert [ticket.duplicate for ticket in tickets] == [True, False, False, False]
+    assert touched.walked() == []
+    assert touched.all_rows() <= 100
+
+
+async def test_an_enqueue_to_a_bounded_lane_does_not_count_its_jobs(connection: Any) -> None:
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.queue set lane_depth_max = 1000000 where name = 'hot'"
+        )
+        async with counted(connection) as touched:
+            await enqueue(connection, [NewJob(kind="k", queue="hot", key="hot")], None)
+    assert touched.walked() == []
+    assert touched.all_rows() <= 100
+
+
+async def test_a_reclaim_finds_the_leases_that_ran_out(connection: Any) -> None:
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.lease set until = now() - interval '1 second' where token <= 5"
+        )
+        async with counted(connection) as touched:
+            row = await connection.fetchrow(query("reclaim"), 100, None)
+    assert (row["leases"], row["suspects"]) == (5, 5)
+    assert touched.walked() == []
+    assert touched.rows("lane") <= 1000
+    assert touched.all_rows() <= 2000
+
+
+async def test_the_slow_sweep_reads_no_job(connection: Any) -> None:
+    """Every worker calls it from time to time: it may read lanes, and not for long."""
+    async with counted(connection) as touched:
+        began = time.monotonic()
+        await connection.execute(query("sweep"), None)
+        seconds = time.monotonic() - began
+    assert touched.rows("job") == 0
+    assert seconds < 2
+
+
+async def test_lanes_that_sleep_and_jobs_that_are_due_are_found_by_index(connection: Any) -> None:
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.lane set ready_at = now() - interval '1 second' where id in (select id "
+            "from inturn.lane where queue = 'wide' and ready_at is not null limit 5)"
+        )
+        await connection.execute(
+            "update inturn.parked set run_at = now() - interval '1 second' where id in (select id "
+            "from inturn.parked where queue = 'aside' order by id limit 10)"
+        )
+        async with counted(connection) as touched:
+            assert count(await claim(connection, "wide", 20)) == 20
+            assert count(await claim(connection, "aside", 20)) == 10
+    assert touched.walked() == []
+    assert touched.rows("lane") <= 400
+    assert touched.rows("parked") <= 400
+
+
+async def test_when_the_next_job_is_due_is_read_from_the_ends_of_indexes(connection: Any) -> None:
+    """Every worker that waits asks for it: 2,500 lanes sleep and 20,000 jobs are parked."""
+    async with counted(connection) as touched:
+        row = await connection.fetchrow(query("next_due"), ["wide", "aside"])
+    assert row["due"] > row["now"]
+    assert touched.walked() == []
+    assert touched.rows("lane") <= 20
+    assert touched.rows("parked") <= 20
+
+
+async def test_a_parked_job_that_lanes_outrank_costs_a_claim_little(connection: Any) -> None:
+    """10,000 retries are due, of the lowest priority; lanes come before them."""
+    async with counted(connection):
+        await connection.execute(
+            "update inturn.parked set queue = 'hot', priority = -100, "
+            "run_at = run_at - interval '1 day' where not delayed"
+        )
+        async with counted(connection) as touched:
+            assert count(await claim(connection, "hot", 20)) == 20
+    assert touched.rows("parked") <= 1000
+
+
+async def test_a_job_and_its_place_are_found_by_index(connection: Any) -> None:
+    [id, now] = await connection.fetchrow(
+        "select j.id, now() from inturn.job j join inturn.lane l on l.id = j.lane "
+        "where l.queue = 'hot' and j.position = 400000"
+    )
+    async with counted(connection) as touched:
+        rows = await connection.fetch(query("job_views"), [id], now)
+    assert [row["ahead"] for row in rows] == [399_999]
+    assert touched.walked() == []
+    assert touched.all_rows() <= 30
+
+
+@pytest_asyncio.fixture
+async def store(backlog: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(backlog)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_depth_and_age_are_read_from_lanes_and_never_by_counting_jobs(
+    connection: Any, store: PostgresStore
+) -> None:
+    now = await store.now()
+    async with counted(connection) as touched:
+        await connection.fetch(query("queues"), now)
+    assert touched.seq_scans["job"] == 0
+    assert touched.rows("job") <= 10_000  # one look a lane whose head is not waiting, at most
+    began = time.monotonic()
+    statuses = {status.name: status for status in await store.queues()}
+    seconds = time.monotonic() - began
+    assert statuses["hot"].waiting == 500_000
+    assert statuses["wide"].waiting == 400_000 - 2_500 - 2_500
+    assert statuses["wide"].running == 2_500
+    assert statuses["open"].waiting == 100_000
+    assert seconds < 1.0
+
+
+async def test_what_a_person_reads_is_quick(store: PostgresStore) -> None:
+    [first, *_] = (await store.jobs(queue="hot", rows_max=10)).rows
+    for verb in (
+        store.job(first.job.id),
+        store.explain(first.job.id),
+        store.jobs(rows_max=100),
+        store.jobs(queue="wide", key="key 90000"),
+        store.lanes("wide"),
+        store.lanes("wide", key="key 90000"),
+        store.dead_letters(),
+        store.dead_letters(queue="aside"),
+    ):
+        began = time.monotonic()
+        await verb
+        assert time.monotonic() - began < 1.0, verb
+
+
+async def test_a_done_batch_settles_in_one_go(connection: Any) -> None:
+    """The whole round trip of 1,000 jobs of one key: as many rows of the log, and no more."""
+    async with counted(connection) as touched:
+        claims = await claim(connection, "hot", 1000)
+        await settle(connection, [Settlement.done(one) for one in claims], "w", None)
+    assert touched.walked() == []
+    assert touched.rows("job") <= 2500
+    assert touched.rows("lane") <= 50

@@ -1,0 +1,1 @@
+"""The engine under seeds: actors chosen by chance, a clock moved by hand, checkers that go red."""
