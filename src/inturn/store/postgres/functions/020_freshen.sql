@@ -16,11 +16,13 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan as $$
 declare
     v_idle bigint[];
+    v record;  -- the other lanes, and what stands at their cursors
 begin
     v_idle := array(
-        select t.lane from inturn.tail t join inturn.lane l on l.id = t.lane
-        where t.lane = any(p_lanes) and t.last < l.cursor
-        for update of t skip locked);
+        select t.lane from inturn.tail t
+        where t.lane = any(p_lanes) and t.last < (select l.cursor from inturn.lane l
+            where l.id = t.lane)
+        for update skip locked);
     if cardinality(v_idle) > 0 then
         update inturn.tail set last = last where lane = any(v_idle);
         update inturn.lane set
@@ -33,6 +35,19 @@ begin
             return;
         end if;
     end if;
+    select array_agg(h.id order by h.id) as lanes, array_agg(h.kind order by h.id) as kinds,
+           array_agg(h.priority order by h.id) as priorities,
+               array_agg(h.round order by h.id) as rounds,
+           array_agg(h.enqueued_at order by h.id) as sinces
+    into v from (
+        select distinct l.id, j.kind, j.priority, j.round, j.enqueued_at
+        from unnest(p_lanes) as u(lane)
+        cross join lateral (select o.id, o.cursor from inturn.lane o where o.id = u.lane limit 1) l
+        left join lateral (
+            select * from inturn.job o where o.lane = l.id and o.position = l.cursor limit 1) j
+                on true
+        where u.lane <> all(v_idle)
+    ) h;
     update inturn.lane l set
         token = null,
         ready_at = null,
@@ -40,20 +55,14 @@ begin
         head_attempt = case when p_done then 0 else l.head_attempt end,
         head_crashes = case when p_done then 0 else l.head_crashes end,
         head_errors = case when not p_done then l.head_errors end,
-        kind = coalesce(h.kind, l.kind),
-        priority = coalesce(h.priority, l.priority),
-        round = coalesce(h.round, l.round),
-        waiting_since = h.enqueued_at,
+        kind = coalesce(v.kinds[width_bucket(l.id, v.lanes)], l.kind),
+        priority = coalesce(v.priorities[width_bucket(l.id, v.lanes)], l.priority),
+        round = coalesce(v.rounds[width_bucket(l.id, v.lanes)], l.round),
+        waiting_since = v.sinces[width_bucket(l.id, v.lanes)],
         suspect = l.key is not null and l.cursor <= l.suspect_last,
-        rank_at = case when l.paused_at is null and l.halted_at is null then
-            inturn.rank(coalesce(h.enqueued_at, p_now), coalesce(h.priority, l.priority),
-                h.aging_seconds) end
-    from (
-        select o.id, q.aging_seconds, j.kind, j.priority, j.round, j.enqueued_at
-        from inturn.lane o
-        join inturn.queue q on q.name = o.queue
-        left join inturn.job j on j.lane = o.id and j.position = o.cursor
-        where o.id = any(p_lanes) and o.id <> all(v_idle)
-    ) h
-    where l.id = h.id;
+        rank_at = case when l.paused_at is null and l.halted_at is null then inturn.rank(
+            coalesce(v.sinces[width_bucket(l.id, v.lanes)], p_now),
+            coalesce(v.priorities[width_bucket(l.id, v.lanes)], l.priority),
+            coalesce((select q.aging_seconds from inturn.queue q where q.name = l.queue), 300)) end
+    where l.id = any(v.lanes);
 end $$;

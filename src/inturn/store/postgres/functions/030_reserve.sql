@@ -5,7 +5,9 @@
 --
 -- Right because positions are given under the tail's lock, kept until commit: within a lane the
 -- order of positions is the order of commits, so a cursor never passes a job that is not there yet.
--- Tails of keyed lanes are locked in the order of lanes, so two batches never wait crosswise.
+-- Tails are locked in the order of lanes (as an index looks up an array), so two batches never wait
+-- crosswise. No statement joins tables to the groups: a join planned while tables are young and
+-- empty would walk them when they are not; what belongs to a lane is found by binary search.
 -- A group without a key takes any lane of its kind whose tail is free, and adds one when all are
 -- taken.
 create or replace function inturn.reserve(
@@ -24,6 +26,8 @@ declare
     v_missing boolean;
     v_woken text[];
     v_asleep bigint[];
+    v_sorted bigint[];   -- the lanes in their order …
+    v_places integer[];  -- … and which group each belongs to
 begin
     at := coalesce(p_now, clock_timestamp());
     if p_bounded then
@@ -41,7 +45,9 @@ begin
                    bool_or(g.key is null)
             into lanes, v_missing, v_open
             from unnest(p_queues, p_keys) with ordinality as g(queue, key, n)
-            left join inturn.lane l on l.queue = g.queue and l.key = g.key;
+            left join lateral (
+                select o.id from inturn.lane o where o.queue = g.queue and o.key = g.key limit 1
+            ) l on true;
         end if;
         if v_missing then
             perform inturn.make_queues(p_queues);
@@ -73,45 +79,36 @@ begin
             end loop;
         end if;
 
-        if v_groups = 1 then
-            update inturn.tail t
-            set last = t.last + p_counts[1], round = greatest(t.round, p_rounds_last[1])
-            from (select o.lane, o.round from inturn.tail o where o.lane = lanes[1] for update) o
-            where t.lane = o.lane
-            returning array[t.last - p_counts[1]], array[o.round] into befores, floors;
-            exit when found;
-        elsif 0 = all(p_rounds_last) then
-            -- Locked and moved at once, in the order of lanes: the subquery is sorted, and with the
-            -- planner's other joins turned off each tail is looked up in turn.
+        select array_agg(g.lane order by g.lane), array_agg(g.n order by g.lane) into v_sorted,
+            v_places
+        from unnest(lanes) with ordinality as g(lane, n);
+        if 0 = all(p_rounds_last) then
             with moved as (
-                update inturn.tail t set last = t.last + g.count
-                from (
-                    select lane, count, n
-                    from unnest(lanes, p_counts) with ordinality as g(lane, count, n) order by lane
-                ) g
-                where t.lane = g.lane
-                returning g.n, t.last - g.count as before, t.round
+                update inturn.tail t
+                set last = t.last + p_counts[v_places[width_bucket(t.lane, v_sorted)]]
+                where t.lane = any(v_sorted)
+                returning v_places[width_bucket(t.lane, v_sorted)] as n, t.last, t.round
             )
-            select array_agg(m.before order by m.n), array_agg(m.round order by m.n)
+            select array_agg(m.last - p_counts[m.n] order by m.n), array_agg(m.round order by m.n)
             into befores, floors from moved m;
             exit when cardinality(befores) = v_groups;
-            raise exception 'a lane was pruned while its tail was reserved'
-            using errcode = 'serialization_failure', hint = 'Try again.';
+            if cardinality(befores) > 0 then
+                raise exception 'a lane was pruned while its tail was reserved'
+                using errcode = 'serialization_failure', hint = 'Try again.';
+            end if;
         else
             select array_agg(t.last order by t.n), array_agg(t.round order by t.n)
             into befores, floors
             from (
-                select g.n, t.last, t.round
-                from unnest(lanes) with ordinality as g(lane, n)
-                join inturn.tail t on t.lane = g.lane
-                order by t.lane for update of t
+                select v_places[width_bucket(t.lane, v_sorted)] as n, t.last, t.round
+                from inturn.tail t where t.lane = any(v_sorted) order by t.lane for update
             ) t;
             if cardinality(befores) = v_groups then
-                update inturn.tail t
-                set last = g.before + g.count, round = greatest(g.floor, g.round_last)
-                from unnest(lanes, befores, p_counts, floors, p_rounds_last)
-                    as g(lane, before, count, floor, round_last)
-                where t.lane = g.lane;
+                update inturn.tail t set
+                    last = t.last + p_counts[v_places[width_bucket(t.lane, v_sorted)]],
+                    round = greatest(t.round, p_rounds_last[v_places[width_bucket(t.lane,
+                        v_sorted)]])
+                where t.lane = any(v_sorted);
                 exit;
             end if;
         end if;
@@ -120,27 +117,30 @@ begin
 
     -- A new statement, so that at "read committed" it sees what was committed before the tail was
     -- locked: a lane that is active now cannot become inactive while the tail is held. A lane that
-    -- was
-    -- left active although drained learns its new head, too.
-    select array_agg(l.id) filter (where not l.active
-        or (l.key is not null and l.token is null and l.cursor > g.before)),
-           array_agg(distinct l.queue) filter (where l.token is null and l.cursor > g.before)
+    -- was left active although drained learns its new head, too.
+    select array_agg(l.id) filter (
+               where not l.active or (l.key is not null and l.token is null and l.drained)),
+           array_agg(distinct l.queue) filter (where l.token is null and l.drained)
     into v_asleep, v_woken
-    from unnest(lanes, befores) as g(lane, before) join inturn.lane l on l.id = g.lane;
+    from (
+        select l.*, l.cursor > befores[v_places[width_bucket(l.id, v_sorted)]] as drained
+        from inturn.lane l where l.id = any(v_sorted)
+    ) l;
     if v_asleep is not null then
         update inturn.lane l set
             active = true,
-            kind = g.kind, priority = g.priority, round = greatest(g.round, g.floor),
-            waiting_since = coalesce(g.since, at),
+            kind = p_kinds[v_places[width_bucket(l.id, v_sorted)]],
+            priority = p_priorities[v_places[width_bucket(l.id, v_sorted)]],
+            round = greatest(p_rounds[v_places[width_bucket(l.id, v_sorted)]],
+                             floors[v_places[width_bucket(l.id, v_sorted)]]),
+            waiting_since = coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
             head_attempt = 0, head_crashes = 0, head_errors = null,
-            rank_at = case when l.paused_at is null and l.halted_at is null then
-                inturn.rank(coalesce(g.since, at), g.priority,
-                    coalesce((select q.aging_seconds from inturn.queue q where q.name = l.queue),
-                        300))
+            rank_at = case when l.paused_at is null and l.halted_at is null then inturn.rank(
+                coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
+                p_priorities[v_places[width_bucket(l.id, v_sorted)]],
+                coalesce((select q.aging_seconds from inturn.queue q where q.name = l.queue), 300))
             end
-        from unnest(lanes, p_kinds, p_priorities, p_rounds, floors, p_sinces)
-            as g(lane, kind, priority, round, floor, since)
-        where g.lane = any(v_asleep) and l.id = g.lane;
+        where l.id = any(v_asleep);
     end if;
     if v_woken is not null then
         perform pg_notify('inturn', q) from unnest(v_woken) q;

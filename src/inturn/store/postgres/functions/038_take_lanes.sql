@@ -37,7 +37,8 @@ begin
         for r in
             select l.id, l.key, l.cursor, l.head_attempt, l.rank_at, l.priority,
                    t.last, t.round as round_last
-            from inturn.lane l join inturn.tail t on t.lane = l.id
+            from inturn.lane l cross join lateral (
+                select o.last, o.round from inturn.tail o where o.lane = l.id limit 1) t
             where l.queue = p_queue and l.rank_at is not null and not l.suspect
               and l.round <= p_gate and (p_kinds is null or l.kind = any(p_kinds))
               and (v_turn = 1 or l.id <> all(v_seen))

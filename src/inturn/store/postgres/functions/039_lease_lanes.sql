@@ -18,6 +18,7 @@ declare
     v_token bigint := nextval('inturn.token');
     v_open boolean := num_nulls(variadic p_turn.keys) > 0;
     v_counts integer[];
+    v record;  -- the lanes in their order
     j inturn.job;
 begin
     if p_turn.holes > 0 then
@@ -31,19 +32,21 @@ begin
     end if;
     -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
     -- indexed column that changed with every claim would leave a dead index entry with each.
+    select array_agg(r.lane order by r.lane) as lanes, array_agg(r.last order by r.lane) as lasts,
+           array_agg(r.attempt order by r.lane) as attempts
+    into v from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt);
     update inturn.lane l set
-        cursor = r.last + 1,
+        cursor = v.lasts[width_bucket(l.id, v.lanes)] + 1,
         token = case when l.key is not null then v_token end,
-        rank_at = case
-            when l.key is not null then null
-            when l.rank_at < inturn.rank(o.enqueued_at, l.priority, p_aging) - interval '1 second'
-            then inturn.rank(o.enqueued_at, l.priority, p_aging)
-            else l.rank_at end,
-        head_attempt = case when l.key is not null then r.attempt else 0 end
-    from unnest(p_turn.lanes, p_turn.keys, p_turn.lasts, p_turn.attempts)
-        as r(lane, key, last, attempt)
-    left join inturn.job o on r.key is null and o.lane = r.lane and o.position = r.last
-    where l.id = r.lane;
+        rank_at = case when l.key is null then (
+            select case when l.rank_at < inturn.rank(o.enqueued_at, l.priority,
+                p_aging) - interval '1 second'
+                        then inturn.rank(o.enqueued_at, l.priority, p_aging) else l.rank_at end
+            from inturn.job o where o.lane = l.id
+                and o.position = v.lasts[width_bucket(l.id, v.lanes)]) end,
+        head_attempt = case when l.key is not null then v.attempts[width_bucket(l.id, v.lanes)]
+            else 0 end
+    where l.id = any(v.lanes);
     insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
     values (v_token, p_queue, p_worker, p_now, p_until,
             case when v_open then array(

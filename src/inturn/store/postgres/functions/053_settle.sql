@@ -21,13 +21,14 @@ declare
     v_held bigint[];
     v_done uuid[];
     v_freed bigint[];
+    v_ended integer;
 begin
-    select array_agg(t), array_agg(n) into v_tokens, v_jobs from (
+    select array_agg(t order by t), array_agg(n order by t) into v_tokens, v_jobs from (
         select every.t, sum(every.n)::bigint as n from (
-            select t, last - first + 1 as n from unnest(p_open_tokens, p_open_firsts, p_open_lasts)
-                as o(t, first, last)
+            select t, last - first + 1 as n
+            from unnest(p_open_tokens, p_open_firsts, p_open_lasts) as o(t, first, last)
             union all select t, last - first + 1
-                from unnest(p_keyed_tokens, p_keyed_firsts, p_keyed_lasts) as k(t, first, last)
+            from unnest(p_keyed_tokens, p_keyed_firsts, p_keyed_lasts) as k(t, first, last)
             union all select t, 1 from unnest(p_parked_tokens) as p(t)
             union all select (x ->> 'token')::bigint, 0 from jsonb_array_elements(p_others) x
         ) every group by every.t
@@ -51,8 +52,13 @@ begin
     v_freed := inturn.complete_keyed(p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts);
     perform inturn.complete_parked(p_parked_tokens);
     if jsonb_array_length(p_others) > 0 then
-        select v_tokens || array_agg(o.token), v_jobs || array_agg(o.jobs) into v_tokens, v_jobs
-        from inturn.settle_others(p_others, p_worker, v_now) o;
+        select array_agg(t order by t), array_agg(n order by t) into v_tokens, v_jobs from (
+            select every.t, sum(every.n)::bigint as n from (
+                select * from unnest(v_tokens, v_jobs) as d(t, n)
+                union all select o.token, o.jobs
+                    from inturn.settle_others(p_others, p_worker, v_now) o
+            ) every group by every.t
+        ) summed;
     end if;
     delete from inturn.run r where r.token = any(v_held)
         and r.settled @> int8range(r.first, r.last, '[]');
@@ -60,15 +66,12 @@ begin
         perform inturn.freshen(v_freed, true, v_now);
     end if;
 
-    delete from inturn.lease l using (select t, sum(n) as n
-        from unnest(v_tokens, v_jobs) as d(t, n) group by t) d
-    where l.token = d.t and l.unsettled = d.n;
-    if found and cardinality(v_held) = 1 then
-        null;
-    else
-        update inturn.lease l set unsettled = l.unsettled - d.n
-        from (select t, sum(n) as n from unnest(v_tokens, v_jobs) as d(t, n) group by t) d
-        where l.token = d.t and d.n > 0;
+    delete from inturn.lease l
+    where l.token = any(v_tokens) and l.unsettled = v_jobs[width_bucket(l.token, v_tokens)];
+    get diagnostics v_ended = row_count;
+    if v_ended < cardinality(v_tokens) then
+        update inturn.lease l set unsettled = l.unsettled - v_jobs[width_bucket(l.token, v_tokens)]
+        where l.token = any(v_tokens) and v_jobs[width_bucket(l.token, v_tokens)] > 0;
     end if;
     if cardinality(v_done) > 0 then
         perform inturn.unblock(v_done, v_now);
@@ -95,40 +98,23 @@ create or replace function inturn.complete_open(
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_whole integer;
-    v_wanted integer;
-    v_found integer;
-    v_tokens bigint[];
+    v_range int8range;
 begin
-    if cardinality(p_tokens) = 0 then
-        return;
-    end if;
-    delete from inturn.run r using unnest(p_tokens, p_lanes, p_firsts, p_lasts)
-        as d(token, lane, first, last)
-    where r.token = d.token and r.lane = d.lane and r.first = d.first and r.last = d.last
-        and r.settled = '{}';
-    get diagnostics v_whole = row_count;
-    if v_whole = cardinality(p_tokens) then
-        return;
-    end if;
-    with part as (
-        select d.token, d.lane, range_agg(int8range(d.first, d.last, '[]')) as done
-        from unnest(p_tokens, p_lanes, p_firsts, p_lasts)
-            as d(token, lane, first, last) group by d.token, d.lane
-    ), settled as (
-        update inturn.run r set settled = r.settled + p.done from part p
-        where r.token = p.token and r.lane = p.lane and p.done <@ int8range(r.first, r.last, '[]')
-          and not r.settled && p.done
-        returning r.token, r.lane
-    )
-    select count(*) - v_whole, (select count(*) from settled), array_agg(token)
-    into v_wanted, v_found, v_tokens from part;
-    if v_found <> v_wanted then
-        perform inturn.lost(v_tokens);
-    end if;
+    for i in 1 .. cardinality(p_tokens) loop
+        delete from inturn.run r
+        where r.token = p_tokens[i] and r.lane = p_lanes[i]
+          and r.first = p_firsts[i] and r.last = p_lasts[i] and r.settled = '{}';
+        continue when found;
+        v_range := int8range(p_firsts[i], p_lasts[i], '[]');
+        update inturn.run r set settled = r.settled + int8multirange(v_range)
+        where r.token = p_tokens[i] and r.lane = p_lanes[i]
+          and v_range <@ int8range(r.first, r.last, '[]') and not r.settled && v_range;
+        if not found then
+            perform inturn.lost(array[p_tokens[i]]);
+        end if;
+    end loop;
 end $$;
 
 -- Ranges of keyed lanes are done, each from its lane's head on. Returns the lanes whose run has
@@ -138,9 +124,9 @@ create or replace function inturn.complete_keyed(
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
 ) returns bigint[] language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
+    d record;  -- what is done, in the order of lanes
     v_idle bigint[];
     v_held bigint[];
     v_ended bigint[];
@@ -149,21 +135,25 @@ begin
     if cardinality(p_tokens) = 0 then
         return null;
     end if;
+    select array_agg(r.token order by r.lane) as tokens, array_agg(r.lane order by r.lane) as lanes,
+           array_agg(r.first order by r.lane) as firsts, array_agg(r.last order by r.lane) as lasts
+    into d from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as r(token, lane, first, last);
     -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
     -- only
     -- tried, and written.
     v_idle := array(
-        select t.lane from unnest(p_lanes, p_lasts) as d(lane, last)
-        join inturn.tail t on t.lane = d.lane and t.last = d.last
-        for update of t skip locked);
+        select t.lane from inturn.tail t
+        where t.lane = any(d.lanes) and t.last = d.lasts[width_bucket(t.lane, d.lanes)]
+        for update skip locked);
     if cardinality(v_idle) > 0 then
         update inturn.tail set last = last where lane = any(v_idle);
         update inturn.lane l set
             head = l.cursor, token = null, active = false, waiting_since = null, suspect = false,
             head_attempt = 0, head_crashes = 0, head_errors = null
-        from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as d(token, lane, first, last)
-        where d.lane = any(v_idle) and l.id = d.lane
-          and l.token = d.token and l.head = d.first and l.cursor = d.last + 1;
+        where l.id = any(v_idle)
+          and l.token = d.tokens[width_bucket(l.id, d.lanes)]
+          and l.head = d.firsts[width_bucket(l.id, d.lanes)]
+          and l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1;
         get diagnostics v_settled = row_count;
         if v_settled < cardinality(v_idle) then
             perform inturn.lost(p_tokens);
@@ -172,20 +162,22 @@ begin
     if v_settled = cardinality(p_tokens) then
         return null;
     end if;
-    select array_agg(l.id), array_agg(l.id) filter (where l.cursor = d.last + 1) into v_held,
-        v_ended
-    from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as d(token, lane, first, last)
-    join inturn.lane l on l.id = d.lane
-    where d.lane <> all(v_idle)
-      and l.key is not null and l.token = d.token and l.head = d.first and l.cursor > d.last;
+    select array_agg(l.id), array_agg(l.id) filter (
+        where l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1)
+    into v_held, v_ended
+    from inturn.lane l
+    where l.id = any(d.lanes) and l.id <> all(v_idle) and l.key is not null
+      and l.token = d.tokens[width_bucket(l.id, d.lanes)]
+      and l.head = d.firsts[width_bucket(l.id, d.lanes)]
+      and l.cursor > d.lasts[width_bucket(l.id, d.lanes)];
     if v_settled + coalesce(cardinality(v_held), 0) < cardinality(p_tokens) then
         perform inturn.lost(p_tokens);
     end if;
     if coalesce(cardinality(v_ended), 0) < cardinality(v_held) then
         update inturn.lane l set
-            head = d.last + 1, head_attempt = 1, head_crashes = 0, head_errors = null
-        from unnest(p_lanes, p_lasts) as d(lane, last)
-        where d.lane = any(v_held) and l.id = d.lane and l.cursor > d.last + 1;
+            head = d.lasts[width_bucket(l.id, d.lanes)] + 1,
+            head_attempt = 1, head_crashes = 0, head_errors = null
+        where l.id = any(v_held) and l.cursor > d.lasts[width_bucket(l.id, d.lanes)] + 1;
     end if;
     return v_ended;
 end $$;
