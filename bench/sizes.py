@@ -36,7 +36,7 @@ class Sizes:
 FULL = Sizes(
     quick=False,
     runs=3,
-    drain_jobs=100_000,
+    drain_jobs=400_000,
     drain_jobs_per_key=2,
     enqueue_jobs=100_000,
     held_seconds=60,

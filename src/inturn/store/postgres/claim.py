@@ -13,6 +13,9 @@ from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
 
+SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
+
+
 async def claim(
     connection: Connection,
     queue: str,
@@ -73,7 +76,7 @@ def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
             repeat(queue),
             job_keys,
             kinds,
-            payloads,
+            payloads.split(SEPARATOR),
             priorities,
             rounds,
             attempts_max,

@@ -5,7 +5,7 @@ create or replace function inturn.claim_suspects(
 ) returns table (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
         round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
@@ -43,7 +43,7 @@ begin
             )
             select m.token, p_until, true, array[m.id], array[m.key], array[m.head], array[m.head],
                    array[m.head_attempt], null::integer[], null::bigint[], array[j.id],
-                       array[j.payload], j.kind, j.priority,
+                       j.payload::text, j.kind, j.priority,
                    j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at, null::uuid[],
                        null::text[],
                    null::smallint[], null::integer[], null::smallint[], null::double precision[],
@@ -74,7 +74,7 @@ create or replace function inturn.lease_parked(
 ) returns table (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
         round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
@@ -89,7 +89,7 @@ create or replace function inturn.lease_parked(
     )
     select t.token, p_until, p_alone, null::bigint[], array[t.key], array[1::bigint],
         array[1::bigint],
-           array[t.attempt], null::integer[], null::bigint[], array[t.id], array[t.payload], t.kind,
+           array[t.attempt], null::integer[], null::bigint[], array[t.id], t.payload::text, t.kind,
                t.priority, t.round,
            t.attempts_max, t.timeout_seconds, t.enqueued_at, null::uuid[], null::text[],
                null::smallint[],
@@ -108,7 +108,7 @@ create or replace function inturn.claim_parked(
 ) returns table (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
         round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],

@@ -5,7 +5,7 @@ create or replace function inturn.lease_lanes(
 ) returns table (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
         round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
@@ -69,7 +69,7 @@ begin
     select v_token, p_until, false, p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts,
         p_turn.attempts,
            v_counts, case when p_turn.holes > 0 then array_agg(o.position) end, array_agg(o.id),
-               array_agg(o.payload),
+               string_agg(o.payload::text, E'\x1e'),
            j.kind, j.priority, j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at,
            array_agg(o.id) filter (where o.differs), array_agg(o.kind) filter (where o.differs),
            array_agg(o.priority) filter (where o.differs),

@@ -7,7 +7,8 @@
 -- never wait for one another or for a producer; cancelled positions are read by a later statement
 -- than the one that locked the lane, which so sees every cancel that came before.
 --
--- A row a token: its lanes as arrays, and the jobs' columns as arrays over all its lanes, in order.
+-- A row a token: its lanes as arrays, and the jobs' columns as arrays over all its lanes, in order;
+-- the payloads as one text, with the character U+001E between them, which no JSON text holds.
 -- counts and positions are null when there are no gaps; attempts are those of each lane's first
 -- job, the others'
 -- is 1. Most jobs of a claim are alike, so kind, priority and so on are the first job's, and only
@@ -20,7 +21,7 @@ create or replace function inturn.claim(
 ) returns table (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads json[], kind text, priority smallint,
+    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
         round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
@@ -37,6 +38,7 @@ declare
     v_left integer := p_jobs_max;
     v_best timestamptz;
     v_count integer;
+    v_due record;  -- what else there is to look after, or to claim, than lanes
     v_turn inturn.turn;
 begin
     select q.gate, q.aging_seconds into v_gate, v_aging
@@ -44,41 +46,47 @@ begin
     if not found then
         return;
     end if;
-    if exists (select from inturn.lane l where l.queue = p_queue and l.ready_at <= v_now) then
+    select exists (select from inturn.lane l
+                   where l.queue = p_queue and l.ready_at <= v_now) as asleep,
+           exists (select from inturn.blocked b where b.fresh) as fresh,
+           exists (select from inturn.parked p
+                   where p.queue = p_queue and p.delayed and p.run_at <= v_now) as delayed
+    into v_due;
+    if v_due.asleep then
         perform inturn.wake(p_queue, v_now, v_aging);
     end if;
-    if exists (select from inturn.blocked b where b.fresh) then
+    if v_due.fresh then
         perform inturn.admit(100, v_now);
     end if;
-    if exists (select from inturn.parked p
-               where p.queue = p_queue and p.delayed and p.run_at <= v_now) then
+    if v_due.delayed then
         perform inturn.promote(p_queue, v_now, 1000);
     end if;
 
-    if p_suspects_max > 0 and (
-        exists (select from inturn.lane l
-                where l.queue = p_queue and l.suspect and l.rank_at is not null)
-        or exists (select from inturn.parked p
-                   where p.queue = p_queue and p.token is null and p.suspect and p.run_at <= v_now)
-    ) then
+    select exists (select from inturn.lane l
+                   where l.queue = p_queue and l.suspect and l.rank_at is not null)
+           or exists (select from inturn.parked p
+                      where p.queue = p_queue and p.token is null and p.suspect
+                        and p.run_at <= v_now) as suspect,
+           exists (select from inturn.parked p
+                   where p.queue = p_queue and p.token is null and not p.suspect and not p.delayed
+                     and p.run_at <= v_now) as parked
+    into v_due;
+    if v_due.suspect and p_suspects_max > 0 then
         return query select * from inturn.claim_suspects(
             p_queue, least(p_suspects_max, v_left), p_worker, v_gate, p_kinds, v_now, v_until);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
-
-    if v_left > 0 and exists (select from inturn.parked p
-                              where p.queue = p_queue and p.token is null and not p.suspect
-                                and not p.delayed and p.run_at <= v_now) then
+    if v_due.parked and v_left > 0 then
         select l.rank_at into v_best
-        from inturn.lane l join inturn.tail t on t.lane = l.id and t.last >= l.cursor
-        where l.queue = p_queue and l.rank_at is not null and l.round <= v_gate
-          and not l.suspect and (p_kinds is null or l.kind = any(p_kinds))
+        from inturn.lane l cross join lateral (
+            select o.last from inturn.tail o where o.lane = l.id limit 1) t
+        where l.queue = p_queue and l.rank_at is not null and not l.suspect and l.round <= v_gate
+          and (p_kinds is null or l.kind = any(p_kinds)) and t.last >= l.cursor
         order by l.round, l.rank_at limit 1;
         return query select * from inturn.claim_parked(
             p_queue, v_left, p_worker, v_gate, p_kinds, coalesce(v_best, 'infinity'), v_aging,
-                v_now,
-                v_until);
+            v_now, v_until);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;

@@ -48,9 +48,16 @@ begin
                 and position between r.first and r.last) j
             union all select id from inturn.parked where token = any(p_parked_tokens));
     end if;
-    perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
-    v_freed := inturn.complete_keyed(p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts);
-    perform inturn.complete_parked(p_parked_tokens);
+    if cardinality(p_open_tokens) > 0 then
+        perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
+    end if;
+    if cardinality(p_keyed_tokens) > 0 then
+        v_freed := inturn.complete_keyed(
+            p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts);
+    end if;
+    if cardinality(p_parked_tokens) > 0 then
+        perform inturn.complete_parked(p_parked_tokens);
+    end if;
     if jsonb_array_length(p_others) > 0 then
         select array_agg(t order by t), array_agg(n order by t) into v_tokens, v_jobs from (
             select every.t, sum(every.n)::bigint as n from (
