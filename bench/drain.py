@@ -26,9 +26,8 @@ def drain_keyed(bench: Bench) -> list[Row]:
 
 def drain_many_keys(bench: Bench) -> list[Row]:
     """Drain two jobs each of very many keys."""
-    jobs = bench.sizes.drain_jobs
-    keys = jobs // bench.sizes.drain_jobs_per_key
-    return _drain(bench, Load(f"drain-{keys}-keys", jobs, keys), Bar(1))
+    keys = bench.sizes.drain_keys
+    return _drain(bench, Load(f"drain-{keys}-keys", 2 * keys, keys), Bar(1))
 
 
 def drain_single_key(bench: Bench) -> list[Row]:

@@ -19,7 +19,7 @@ class Sizes:
     quick: bool
     runs: int  # of each side, in turn; the median counts
     drain_jobs: int
-    drain_jobs_per_key: int  # of the load with very many keys
+    drain_keys: int  # of the load with very many keys, two jobs each
     enqueue_jobs: int
     held_seconds: float
     held_window_seconds: float
@@ -37,7 +37,7 @@ FULL = Sizes(
     quick=False,
     runs=3,
     drain_jobs=400_000,
-    drain_jobs_per_key=2,
+    drain_keys=50_000,
     enqueue_jobs=100_000,
     held_seconds=60,
     held_window_seconds=5,
@@ -55,7 +55,7 @@ QUICK = Sizes(
     quick=True,
     runs=1,
     drain_jobs=10_000,
-    drain_jobs_per_key=2,
+    drain_keys=5_000,
     enqueue_jobs=10_000,
     held_seconds=10,
     held_window_seconds=2,

@@ -7,8 +7,8 @@ $$;
 -- The job that a dedupe key stands for while its window lasts: the given one if the key is new.
 -- Two producers of one key: the second waits for the first to commit, and then sees it.
 create or replace function inturn.dedupe(
-    p_queue text, p_dedupe text, p_job uuid, p_digest bytea, p_seconds double precision,
-        p_now timestamptz
+    p_queue text, p_dedupe text, p_job uuid, p_digest bytea,
+    p_seconds double precision, p_now timestamptz
 ) returns uuid language plpgsql as $$
 declare
     v_found inturn.dedupe;
@@ -20,13 +20,16 @@ begin
             set job = excluded.job, digest = excluded.digest, until = excluded.until
             where dedupe.until <= p_now
         returning * into v_found;
-        if found then return p_job; end if;
+        if found then
+            return p_job;
+        end if;
         select * into v_found from inturn.dedupe where queue = p_queue and dedupe = p_dedupe;
         continue when not found;
         if v_found.digest <> p_digest then
             raise exception 'dedupe key % of queue % stands for another job', p_dedupe, p_queue
-            using errcode = 'IT002', detail = jsonb_build_object('queue', p_queue, 'dedupe',
-                p_dedupe, 'job', v_found.job)::text;
+            using errcode = 'IT002', detail = jsonb_build_object(
+                'queue', p_queue, 'dedupe', p_dedupe, 'job', v_found.job
+            )::text;
         end if;
         return v_found.job;
     end loop;

@@ -1,10 +1,9 @@
 -- Set aside the jobs of a batch that wait for others; return their ids. A dependency that is done
 -- is satisfied; one that is not there, or was cancelled, would never be: an error, and nothing is
--- stored.
--- The rows are "fresh": a settle that was under way may not have seen them, see admit.
+-- stored. The rows are "fresh": a settle that was under way may not have seen them, see admit.
 create or replace function inturn.block(
-    p_ids uuid[], p_now_ids uuid[], p_fresh boolean[], p_queues text[], p_keys text[],
-        p_kinds text[], p_payloads text[],
+    p_ids uuid[], p_now_ids uuid[], p_fresh boolean[],
+    p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_waits_job uuid[], p_waits_on uuid[], p_now timestamptz
 ) returns uuid[] language plpgsql as $$
@@ -16,36 +15,47 @@ declare
     v_missing uuid[];
     v_waiting uuid[];
 begin
-    select array_agg(s.job), array_agg(s.on_job), array_agg(s.state) into v_jobs, v_ons, v_states
+    select array_agg(s.job), array_agg(s.on_job), array_agg(s.state)
+    into v_jobs, v_ons, v_states
     from (
-        select distinct w.job, coalesce(d.now_id, w.on_job) as on_job,
-               case when coalesce(d.fresh, false) then 'blocked'
-                    else inturn.state(coalesce(d.now_id, w.on_job), p_now) end as state
+        select distinct
+            w.job,
+            coalesce(d.now_id, w.on_job) as on_job,
+            case
+                when coalesce(d.fresh, false) then 'blocked'
+                else inturn.state(coalesce(d.now_id, w.on_job), p_now)
+            end as state
         from unnest(p_waits_job, p_waits_on) as w(job, on_job)
         join unnest(p_ids, p_fresh) as j(id, fresh) on j.id = w.job and j.fresh
         left join unnest(p_ids, p_now_ids, p_fresh) as d(id, now_id, fresh) on d.id = w.on_job
     ) s;
-    select array_agg(distinct w.on_job) into v_missing
-    from unnest(v_ons, v_states) as w(on_job, state) where w.state is null or w.state = 'cancelled';
+    select array_agg(distinct w.on_job)
+    into v_missing
+    from unnest(v_ons, v_states) as w(on_job, state)
+    where w.state is null or w.state = 'cancelled';
     if v_missing is not null then
         raise exception 'after names jobs that are not in this store: %', v_missing
         using errcode = 'IT004', detail = to_jsonb(v_missing)::text,
-        hint = 'Submit them first, or leave them out of after.';
+            hint = 'Submit them first, or leave them out of after.';
     end if;
     with waiting as (
         insert into inturn.waits (on_job, job)
-        select w.on_job, w.job from unnest(v_jobs, v_ons, v_states) as w(job, on_job, state)
-            where w.state <> 'done'
+        select w.on_job, w.job
+        from unnest(v_jobs, v_ons, v_states) as w(job, on_job, state)
+        where w.state <> 'done'
         returning job
     )
     select coalesce(array_agg(distinct job), '{}') into v_waiting from waiting;
-    insert into inturn.blocked (id, queue, key, kind, payload, priority, round, attempts_max,
-        timeout_seconds, enqueued_at)
-    select j.id, j.queue, j.key, j.kind, j.payload::json, j.priority, j.round, j.attempts,
-        j.timeout, p_now
-    from unnest(p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds, p_attempts,
-        p_timeouts)
-        as j(id, queue, key, kind, payload, priority, round, attempts, timeout)
+    insert into inturn.blocked (
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at)
+    select
+        j.id, j.queue, j.key, j.kind, j.payload::json, j.priority, j.round,
+        j.attempts, j.timeout, p_now
+    from unnest(
+        p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds,
+        p_attempts, p_timeouts
+    ) as j(id, queue, key, kind, payload, priority, round, attempts, timeout)
     where j.id = any(v_waiting);
     return v_waiting;
 end $$;

@@ -7,23 +7,34 @@ begin
     if exists (select from inturn.dead where id = p_job) then return 'dead'; end if;
     if exists (select from inturn.cancelled where id = p_job) then return 'cancelled'; end if;
     if exists (select from inturn.blocked where id = p_job) then return 'blocked'; end if;
-    select case when p.token is not null then 'running'
-                when p.attempt > 0 then 'retrying'
-                when p.run_at > p_now then 'scheduled'
-                else 'waiting' end
-    into v_state from inturn.parked p where p.id = p_job;
-    if found then return v_state; end if;
+    select case
+        when p.token is not null then 'running'
+        when p.attempt > 0 then 'retrying'
+        when p.run_at > p_now then 'scheduled'
+        else 'waiting'
+    end
+    into v_state
+    from inturn.parked p
+    where p.id = p_job;
+    if found then
+        return v_state;
+    end if;
     select case
         when l.key is not null and j.position < l.head then 'done'
         when l.key is not null and j.position < l.cursor then 'running'
-        when l.key is not null and l.token is null and j.position = l.cursor
-            and l.head_attempt > 0 then 'retrying'
+        when l.key is not null and l.token is null and j.position = l.cursor and l.head_attempt > 0
+            then 'retrying'
         when j.position >= l.cursor then 'waiting'
-        when exists (select from inturn.run r where r.lane = j.lane and j.position between r.first
-            and r.last
-                     and not r.settled @> j.position) then 'running'
-        else 'done' end
+        when exists (
+            select from inturn.run r
+            where r.lane = j.lane and j.position between r.first and r.last
+              and not r.settled @> j.position
+        ) then 'running'
+        else 'done'
+    end
     into v_state
-    from inturn.job j join inturn.lane l on l.id = j.lane where j.id = p_job;
+    from inturn.job j
+    join inturn.lane l on l.id = j.lane
+    where j.id = p_job;
     return v_state;
 end $$;

@@ -7,7 +7,9 @@ declare
     -- Written as a range of the primary key: with many jobs waiting for one other, statistics would
     -- have the planner read all of them for each job that nobody waits for.
     v_jobs uuid[] := array(
-        select w.job from unnest(p_done) d cross join lateral (
+        select w.job
+        from unnest(p_done) d
+        cross join lateral (
             select job from inturn.waits
             where (on_job, job) >= (d, '00000000-0000-0000-0000-000000000000'::uuid)
               and (on_job, job) <= (d, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -34,15 +36,20 @@ declare
 begin
     with free as (
         delete from inturn.blocked b
-        where b.id = any(p_jobs) and not exists (select from inturn.waits w where w.job = b.id)
+        where b.id = any(p_jobs)
+          and not exists (select from inturn.waits w where w.job = b.id)
         returning *
     ), joined as (
         insert into inturn.parked (
-            id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at, delayed, run_at)
-        select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-               enqueued_at, true, p_now
-        from free returning queue
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at,
+            delayed, run_at)
+        select
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at,
+            true, p_now
+        from free
+        returning queue
     )
     select array_agg(distinct queue) into v_woken from joined;
     if v_woken is null then
@@ -57,8 +64,9 @@ end $$;
 
 -- A job will never be done: those that wait for it are buried with the reason. Their own dependents
 -- stay blocked, for a dead letter can be retried.
-create or replace function inturn.forsake(p_job uuid, p_reason text, p_now timestamptz) returns void
-language plpgsql
+create or replace function inturn.forsake(
+    p_job uuid, p_reason text, p_now timestamptz
+) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -71,8 +79,9 @@ begin
 end $$;
 
 -- Bury blocked jobs, whose rows are locked.
-create or replace function inturn.bury_blocked(p_jobs uuid[], p_reason text, p_now timestamptz)
-returns void language plpgsql
+create or replace function inturn.bury_blocked(
+    p_jobs uuid[], p_reason text, p_now timestamptz
+) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 begin
@@ -80,11 +89,13 @@ begin
         delete from inturn.blocked b where b.id = any(p_jobs) returning *
     )
     insert into inturn.dead (
-        id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at,
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
         attempts, errors, reason, died_at)
-    select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-        enqueued_at,
-           0, '[]', p_reason, p_now
+    select
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        0, '[]', p_reason, p_now
     from gone;
     delete from inturn.waits where job = any(p_jobs);
 end $$;

@@ -8,18 +8,23 @@ declare
     e inturn.lease;
     v_count integer;
 begin
-    leases := 0; suspects := 0; buried := 0;
+    leases := 0;
+    suspects := 0;
+    buried := 0;
     for e in
-        select * from inturn.lease where until <= v_now order by until,
-            token limit p_leases_max for update skip locked
+        select * from inturn.lease
+        where until <= v_now
+        order by until, token
+        limit p_leases_max
+        for update skip locked
     loop
         leases := leases + 1;
         if e.alone then
             buried := buried + inturn.reclaim_alone(e, v_now);
         else
             suspects := suspects + inturn.reclaim_lanes(e, v_now) + inturn.reclaim_runs(e, v_now);
-            update inturn.parked set suspect = true, attempt = attempt - 1, token = null,
-                run_at = v_now
+            update inturn.parked set
+                suspect = true, attempt = attempt - 1, token = null, run_at = v_now
             where token = e.token;
             get diagnostics v_count = row_count;
             suspects := suspects + v_count;
@@ -31,23 +36,26 @@ begin
 end $$;
 
 -- Keyed lanes of a lease that ran out: the run is given back, each of its jobs to be leased alone.
-create or replace function inturn.reclaim_lanes(e inturn.lease,
-    p_now timestamptz) returns integer language plpgsql
+create or replace function inturn.reclaim_lanes(e inturn.lease, p_now timestamptz) returns integer
+language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_count integer;
     v_lanes bigint[];
 begin
     with lost as (
-        select id, cursor - head as jobs from inturn.lane where id = any(e.lanes)
-            and token = e.token for update
+        select id, cursor - head as jobs
+        from inturn.lane
+        where id = any(e.lanes) and token = e.token
+        for update
     ), given as (
         update inturn.lane l set
             suspect_last = greatest(l.suspect_last, l.cursor - 1), cursor = l.head, token = null,
             head_attempt = greatest(l.head_attempt - 1, 0)
-        from lost where l.id = lost.id returning l.id, lost.jobs
+        from lost
+        where l.id = lost.id
+        returning l.id, lost.jobs
     )
     select sum(jobs), array_agg(id) into v_count, v_lanes from given;
     perform inturn.freshen(v_lanes, false, p_now);
@@ -55,25 +63,28 @@ begin
 end $$;
 
 -- Runs of open lanes of a lease that ran out: what is not settled waits by itself from now on.
-create or replace function inturn.reclaim_runs(e inturn.lease,
-    p_now timestamptz) returns integer language plpgsql
+create or replace function inturn.reclaim_runs(e inturn.lease, p_now timestamptz) returns integer
+language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_count integer;
 begin
     with lost as (
         delete from inturn.run where token = e.token returning *
     )
-    insert into inturn.parked (id, queue, key, kind, payload, priority, round, attempts_max,
-        timeout_seconds, enqueued_at,
-                               delayed, run_at, suspect)
-    select j.id, e.queue, null, j.kind, j.payload, j.priority, j.round, j.attempts_max,
-        j.timeout_seconds, j.enqueued_at,
-           false, p_now, true
-    from lost r cross join lateral (
-        select * from inturn.job where lane = r.lane and position between r.first and r.last) j
+    insert into inturn.parked (
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        delayed, run_at, suspect)
+    select
+        j.id, e.queue, null, j.kind, j.payload, j.priority, j.round,
+        j.attempts_max, j.timeout_seconds, j.enqueued_at,
+        false, p_now, true
+    from lost r
+    cross join lateral (
+        select * from inturn.job where lane = r.lane and position between r.first and r.last
+    ) j
     where not r.settled @> j.position;
     get diagnostics v_count = row_count;
     return v_count;
@@ -81,8 +92,8 @@ end $$;
 
 -- A suspect was alone when its worker died: the crash is counted, and when its attempts are spent
 -- it is buried. Returns how many were.
-create or replace function inturn.reclaim_alone(e inturn.lease,
-    p_now timestamptz) returns integer language plpgsql as $$
+create or replace function inturn.reclaim_alone(e inturn.lease, p_now timestamptz) returns integer
+language plpgsql as $$
 declare
     l inturn.lane;
     p inturn.parked;
@@ -100,7 +111,7 @@ begin
         end if;
         update inturn.parked set
             crashes = v_crashes, errors = v_errors, token = null,
-                run_at = p_now + inturn.crash_delay(v_crashes)
+            run_at = p_now + inturn.crash_delay(v_crashes)
         where id = p.id;
         return 0;
     end if;
@@ -110,17 +121,20 @@ begin
     end if;
     v_crashes := l.head_crashes + 1;
     v_errors := inturn.with_error(l.head_errors, l.head_attempt, p_now, e.worker, v_error);
-    if l.head_attempt >= (select attempts_max from inturn.job where lane = l.id
-        and position = l.head) then
-        perform inturn.bury_head(l.id, l.head, l.head_attempt, v_errors, inturn.died(v_crashes),
-            p_now);
+    if l.head_attempt >= (
+        select attempts_max from inturn.job where lane = l.id and position = l.head
+    ) then
+        perform inturn.bury_head(
+            l.id, l.head, l.head_attempt, v_errors, inturn.died(v_crashes), p_now);
         return 1;
     end if;
-    perform inturn.give_back(l.id, l.head, l.head_attempt, v_crashes, v_errors,
+    perform inturn.give_back(
+        l.id, l.head, l.head_attempt, v_crashes, v_errors,
         p_now + inturn.crash_delay(v_crashes), p_now);
     return 0;
 end $$;
 
+-- Say why a job that was alone whenever its worker died was buried.
 create or replace function inturn.died(p_crashes integer) returns text language sql immutable as $$
     select format('its worker died %s times while running it alone', p_crashes)
 $$;

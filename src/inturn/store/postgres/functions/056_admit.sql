@@ -6,16 +6,19 @@
 -- once it is committed: each dependency's lease is locked and written (a settle under way makes us
 -- come back later; one that begins afterwards sees the row, or fails to serialize at "repeatable
 -- read"), and only then its state is read for good.
-create or replace function inturn.admit(p_jobs_max integer,
-    p_now timestamptz) returns integer language plpgsql as $$
+create or replace function inturn.admit(p_jobs_max integer, p_now timestamptz) returns integer
+language plpgsql as $$
 declare
     b record;
     d record;
     v_count integer := 0;
 begin
     for b in
-        select id from inturn.blocked where fresh
-            order by id limit p_jobs_max for update skip locked
+        select id from inturn.blocked
+        where fresh
+        order by id
+        limit p_jobs_max
+        for update skip locked
     loop
         -- Only this job's own rows are touched: an admit that waited for another's would deadlock.
         if not inturn.quiet(array(select on_job from inturn.waits where job = b.id)) then
@@ -23,17 +26,22 @@ begin
         end if;
         update inturn.blocked set fresh = false where id = b.id;
         for d in
-            select w.on_job, inturn.state(w.on_job, p_now) as state from inturn.waits w
-                where w.job = b.id
+            select w.on_job, inturn.state(w.on_job, p_now) as state
+            from inturn.waits w
+            where w.job = b.id
         loop
             if d.state = 'done' then
                 delete from inturn.waits where job = b.id and on_job = d.on_job;
             elsif d.state is null or d.state = 'cancelled' then
                 -- It was there when the job was accepted. Without a trace it has ended and was
                 -- pruned since, and nobody knows how.
-                perform inturn.bury_blocked(array[b.id], format('waits for job %s, %s', d.on_job,
-                    case when d.state is null then 'whose history was pruned too early to see'
-                         else 'which was cancelled' end), p_now);
+                perform inturn.bury_blocked(
+                    array[b.id],
+                    format('waits for job %s, %s', d.on_job, case
+                        when d.state is null then 'whose history was pruned too early to see'
+                        else 'which was cancelled'
+                    end),
+                    p_now);
                 exit;
             end if;
         end loop;
@@ -50,16 +58,23 @@ declare
     v_locked integer;
 begin
     v_tokens := array(
-        select token from inturn.parked where id = any(p_jobs) and token is not null
-        union select l.token from inturn.job j join inturn.lane l on l.id = j.lane
-              where j.id = any(p_jobs) and l.token is not null and j.position >= l.head
-                  and j.position < l.cursor
-        union select r.token from inturn.job j join inturn.run r on r.lane = j.lane
-            and j.position between r.first and r.last
-              where j.id = any(p_jobs));
+        select token
+        from inturn.parked
+        where id = any(p_jobs) and token is not null
+        union
+        select l.token
+        from inturn.job j
+        join inturn.lane l on l.id = j.lane
+        where j.id = any(p_jobs) and l.token is not null
+          and j.position >= l.head and j.position < l.cursor
+        union
+        select r.token
+        from inturn.job j
+        join inturn.run r on r.lane = j.lane and j.position between r.first and r.last
+        where j.id = any(p_jobs));
     update inturn.lease set unsettled = unsettled
-    where token in (select token from inturn.lease
-        where token = any(v_tokens) for update skip locked);
+    where token in (
+        select token from inturn.lease where token = any(v_tokens) for update skip locked);
     get diagnostics v_locked = row_count;
     return v_locked = cardinality(v_tokens);
 end $$;

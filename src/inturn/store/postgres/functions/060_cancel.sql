@@ -1,6 +1,6 @@
 -- Cancel a job that is not running; return the state it has now, or null if there is no such job.
-create or replace function inturn.cancel(p_job uuid, p_by text,
-    p_now timestamptz) returns text language plpgsql as $$
+create or replace function inturn.cancel(p_job uuid, p_by text, p_now timestamptz) returns text
+language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_reason text := format('cancelled by %s', p_by);
@@ -25,24 +25,36 @@ begin
     ), unparked as (
         delete from inturn.parked where id = p_job returning *
     ), found as (
-        select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at,
-               null::bigint as lane, null::bigint as position from gone
+        select
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at,
+            null::bigint as lane, null::bigint as position
+        from gone
         union all
-        select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at, null, null from unparked
+        select
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at,
+            null, null
+        from unparked
         union all
-        select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            enqueued_at, lane, position
-        from inturn.log where id = p_job
+        select
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at,
+            lane, position
+        from inturn.log
+        where id = p_job
     )
-    insert into inturn.cancelled (id, queue, key, kind, payload, priority, round, attempts_max,
-        timeout_seconds, enqueued_at,
-                                  lane, position, cancelled_at, cancelled_by, reason)
-    select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-        enqueued_at,
-           lane, position, v_now, p_by, v_reason
-    from found order by lane nulls first limit 1;
+    insert into inturn.cancelled (
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        lane, position, cancelled_at, cancelled_by, reason)
+    select
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        lane, position, v_now, p_by, v_reason
+    from found
+    order by lane nulls first
+    limit 1;
     delete from inturn.waits where job = p_job;
     if l.id is not null and v_position = l.cursor and l.token is null and l.halted_at is null then
         perform inturn.pass(l.id, null);

@@ -1,8 +1,8 @@
 -- Decide about a halted lane: retry its head in place, skip it, or drop it for good. Returns the
 -- job's id; null when the lane is not halted; raises IT006 when there is no such lane.
-create or replace function inturn.decide_lane(p_queue text, p_key text, p_decision text, p_by text,
-    p_now timestamptz)
-returns uuid language plpgsql as $$
+create or replace function inturn.decide_lane(
+    p_queue text, p_key text, p_decision text, p_by text, p_now timestamptz
+) returns uuid language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     l inturn.lane;
@@ -30,27 +30,29 @@ begin
 end $$;
 
 -- Cancel a dead letter for good; those that wait for it are buried with the reason.
-create or replace function inturn.drop_dead(p_job uuid, p_by text,
-    p_now timestamptz) returns void language plpgsql as $$
+create or replace function inturn.drop_dead(p_job uuid, p_by text, p_now timestamptz) returns void
+language plpgsql as $$
 begin
     with gone as (
         delete from inturn.dead where id = p_job returning *
     )
-    insert into inturn.cancelled (id, queue, key, kind, payload, priority, round, attempts_max,
-        timeout_seconds, enqueued_at,
-                                  cancelled_at, cancelled_by, reason)
-    select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-        enqueued_at,
-           p_now, p_by, format('dropped by %s', p_by)
+    insert into inturn.cancelled (
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        cancelled_at, cancelled_by, reason)
+    select
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        p_now, p_by, format('dropped by %s', p_by)
     from gone;
-    perform inturn.forsake(p_job, format('waits for job %s, which was dropped by %s', p_job, p_by),
-        p_now);
+    perform inturn.forsake(
+        p_job, format('waits for job %s, which was dropped by %s', p_job, p_by), p_now);
 end $$;
 
--- Hold one keyed lane, or let it go on.
-create or replace function inturn.pause_lane(p_queue text, p_key text, p_by text,
-    p_now timestamptz) returns void
-language plpgsql as $$
+-- Hold one keyed lane in the name of p_by, or let it go on when that is null.
+create or replace function inturn.pause_lane(
+    p_queue text, p_key text, p_by text, p_now timestamptz
+) returns void language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     l inturn.lane;

@@ -1,6 +1,6 @@
 -- Put a dead letter back with fresh attempts; false when it is not dead (any more).
-create or replace function inturn.dead_retry(p_job uuid,
-    p_now timestamptz) returns boolean language plpgsql as $$
+create or replace function inturn.dead_retry(p_job uuid, p_now timestamptz) returns boolean
+language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
@@ -11,23 +11,26 @@ begin
     if not found then
         return false;
     end if;
-    if exists (select from inturn.lane where queue = d.queue and key = d.key
-        and halted_job = p_job) then
+    if exists (
+        select from inturn.lane where queue = d.queue and key = d.key and halted_job = p_job
+    ) then
         perform inturn.decide_lane(d.queue, d.key, 'retry', '', v_now);
         return true;
     end if;
     delete from inturn.dead where id = p_job;
     delete from inturn.job where id = p_job;
-    perform inturn.append(array[d.id], array[d.queue], array[d.key], array[d.kind],
-        array[d.payload::text], array[d.priority::integer], array[d.round],
-        array[d.attempts_max::integer], array[d.timeout_seconds], array[d.enqueued_at], v_now);
+    perform inturn.append(
+        array[d.id], array[d.queue], array[d.key], array[d.kind], array[d.payload::text],
+        array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
+        array[d.timeout_seconds], array[d.enqueued_at], v_now);
     perform pg_notify('inturn', d.queue);
     return true;
 end $$;
 
 -- Cancel a dead letter for good; false when it is not dead (any more). A lane halted on it goes on.
-create or replace function inturn.dead_drop(p_job uuid, p_by text,
-    p_now timestamptz) returns boolean language plpgsql as $$
+create or replace function inturn.dead_drop(
+    p_job uuid, p_by text, p_now timestamptz
+) returns boolean language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
@@ -37,8 +40,9 @@ begin
     if not found then
         return false;
     end if;
-    if exists (select from inturn.lane where queue = d.queue and key = d.key
-        and halted_job = p_job) then
+    if exists (
+        select from inturn.lane where queue = d.queue and key = d.key and halted_job = p_job
+    ) then
         perform inturn.decide_lane(d.queue, d.key, 'drop', p_by, v_now);
     else
         perform inturn.drop_dead(p_job, p_by, v_now);

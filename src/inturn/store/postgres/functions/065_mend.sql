@@ -5,8 +5,11 @@ declare
     v_lanes bigint[];
 begin
     v_lanes := array(
-        select l.id from inturn.lane l join inturn.tail t on t.lane = l.id
-        where not l.active and t.last >= l.cursor for update of l skip locked);
+        select l.id
+        from inturn.lane l
+        join inturn.tail t on t.lane = l.id
+        where not l.active and t.last >= l.cursor
+        for update of l skip locked);
     if cardinality(v_lanes) > 0 then
         update inturn.lane set active = true where id = any(v_lanes);
         perform inturn.freshen(v_lanes, false, p_now);

@@ -1,7 +1,8 @@
 -- Say that a worker lives.
 insert into inturn.worker (id, host, pid, version, queues, kinds, running, started_at, seen_at)
-values ($1, $2, $3, $4, $5, $6, $7, coalesce($8::timestamptz, clock_timestamp()),
-    coalesce($8::timestamptz, clock_timestamp()))
+values (
+    $1, $2, $3, $4, $5, $6, $7,
+    coalesce($8::timestamptz, clock_timestamp()), coalesce($8::timestamptz, clock_timestamp()))
 on conflict (id) do update set
     host = excluded.host, pid = excluded.pid, version = excluded.version, queues = excluded.queues,
     kinds = excluded.kinds, running = excluded.running, seen_at = excluded.seen_at

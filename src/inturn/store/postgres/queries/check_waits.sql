@@ -18,8 +18,8 @@ with awaited as (
 )
 select said from (
     select faults.said, row_number() over (partition by faults.sort) as number from (
-        select 1 as sort, format('job %s waits for job %s and is not blocked.', w.job, w.on_job)
-               as said
+        select 1 as sort,
+               format('job %s waits for job %s and is not blocked.', w.job, w.on_job) as said
         from inturn.waits w left join inturn.blocked b on b.id = w.job where b.id is null
         union all
         select 2, format('job %s is blocked and waits for nothing.', b.id)

@@ -1,3 +1,5 @@
 -- Cancel dead letters for good; those that were dead until now.
-select id from unnest($1::uuid[]) with ordinality as d(id, n) where inturn.dead_drop(id, $2, $3)
-    order by n
+select id
+from unnest($1::uuid[]) with ordinality as d(id, n)
+where inturn.dead_drop(id, $2, $3)
+order by n

@@ -3,8 +3,11 @@ do $$
 declare
     f record;
 begin
-    for f in select p.oid::regprocedure as name from pg_proc p
-        where p.pronamespace = to_regnamespace('inturn') loop
+    for f in
+        select p.oid::regprocedure as name
+        from pg_proc p
+        where p.pronamespace = to_regnamespace('inturn')
+    loop
         execute format('drop function if exists %s', f.name);
     end loop;
 end $$

@@ -1,6 +1,7 @@
 -- Give the lanes that wait a new rank, after their queue's aging_seconds has changed.
-update inturn.lane l set rank_at = inturn.rank(
-    coalesce(l.waiting_since, j.enqueued_at), l.priority, q.aging_seconds)
+update inturn.lane l set
+    rank_at = inturn.rank(
+        coalesce(l.waiting_since, j.enqueued_at), l.priority, q.aging_seconds)
 from inturn.lane o
 join inturn.queue q on q.name = o.queue
 left join inturn.job j on j.lane = o.id and j.position = o.cursor
