@@ -12,7 +12,6 @@ from inturn.model.lease import Claim, Lease
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
-
 SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
 
 
