@@ -327,3 +327,13 @@ async def test_jobs_released_together_join_a_lane_in_the_order_they_were_accepte
 async def test_a_missing_one_beside_a_known_id_is_still_missing(store: Store) -> None:
     with pytest.raises(UnknownDependency):
         await store.enqueue([job(after=frozenset({NOWHERE}))])
+
+
+async def test_a_large_batch_that_waits_for_one_job_is_accepted(store: Store) -> None:
+    """5,000 in one call: the cost of a batch grows with its size, not with its square."""
+    [hub] = await enqueue(store, job())
+    after = frozenset({hub})
+    made = await store.enqueue([job(after=after) for _ in range(5_000)])
+    assert len(made) == 5_000
+    await settle(store, done(await claim(store)))
+    assert await state(store, made[-1].id) is JobState.WAITING

@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from uuid import UUID
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import DedupeConflict, InturnError, InvalidName, LeaseLost, UnknownJob
+from inturn.model.errors import (
+    DedupeConflict,
+    InturnError,
+    InvalidName,
+    LeaseLost,
+    StoreError,
+    UnknownDependency,
+    UnknownJob,
+)
+from inturn.model.ids import new_id
 from inturn.model.job import JobState
 from inturn.policy.verdict import Done
 from inturn.store.protocol import Store, Transaction
@@ -300,3 +310,40 @@ async def test_an_open_transaction_holds_up_only_producers_of_its_key(
     positions = [(await store.job(one)).position for one in (waiting, own_job.id, after)]
     assert positions == [1, 2, 3]
     assert ids(await claim(store)) == [unkeyed.id]
+
+
+async def test_a_verb_that_fails_inside_leaves_the_rest_of_the_transaction(store: Store) -> None:
+    """What was acknowledged inside the block is stored, though the caller looked away once."""
+    await store.enqueue([job(dedupe="d", payload="1")])
+    async with store.transaction() as transaction:
+        [kept] = await transaction.enqueue([job()])
+        with suppress(DedupeConflict):
+            await transaction.enqueue([job(dedupe="d", payload="2")])
+        with suppress(UnknownDependency):
+            await transaction.enqueue([job(after=frozenset({new_id()}))])
+    assert (await store.job(kept.id)).state is JobState.WAITING
+
+
+async def test_a_lost_lease_that_was_caught_is_raised_at_the_end(store: Store) -> None:
+    await enqueue(store, job())
+    claims = await claim(store)
+    await settle(store, done(claims))
+    made: list[UUID] = []
+
+    async def look_away() -> None:
+        async with store.transaction() as transaction:
+            made.extend(ticket.id for ticket in await transaction.enqueue([job()]))
+            with suppress(LeaseLost):
+                await transaction.settle(done(claims), worker="w1")
+
+    with pytest.raises(LeaseLost):
+        await look_away()
+    with pytest.raises(UnknownJob):
+        await store.job(made[0])
+
+
+async def test_a_transaction_that_is_over_says_so(store: Store) -> None:
+    async with store.transaction() as transaction:
+        pass
+    with pytest.raises(StoreError, match="is over"):
+        await transaction.enqueue([job()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from inturn.model import bounds
@@ -89,6 +89,13 @@ def check_claim(
     check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
     check_whole("suspects_max", suspects_max, 0, bounds.CLAIM_JOBS_MAX)
     check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
+
+
+def check_wait(queues: Collection[str], timeout_seconds: float) -> None:
+    """Refuse a wait for what cannot be a queue, or for no proper time."""
+    for queue in queues:
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+    check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
 
 
 def check_settings(settings: QueueSettings) -> None:

@@ -60,6 +60,8 @@ class Settlement(msgspec.Struct, frozen=True):
         for outcome in outcomes:
             if outcome.job.position != expected or outcome.verdict != _PLAINLY_DONE:
                 return None
+            if not 0.0 <= outcome.seconds <= bounds.DURATION_SECONDS_MAX:
+                return None
             expected += 1
         return first, last
 
@@ -97,6 +99,7 @@ def check_settlement(settlement: Settlement) -> None:
         if position > lease.last:
             raise LeaseLost([lease.token])
         before = position
+        check_number("seconds", outcome.seconds, 0.0, bounds.DURATION_SECONDS_MAX)
         verdict = outcome.verdict
         if lease.key is not None and lease.lane is not None:
             if stopped and type(verdict) is not Release:

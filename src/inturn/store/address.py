@@ -45,4 +45,5 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
                 f"{url.split('@')[-1]!r} needs asyncpg: pip install 'inturn[postgres]'."
             ) from error
         return PostgresStore(url, clock=clock)
-    raise InvalidStoreURL(f"{url!r} is not the address of a store. Examples: {_EXAMPLES}.")
+    shown = f"{scheme}://…" if separator else url
+    raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")

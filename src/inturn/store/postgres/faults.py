@@ -70,6 +70,11 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
             f"the database has no tables of this inturn ({error}). "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
+    if state == "25P02":
+        return StoreError(
+            "an error inside this transaction was caught and PostgreSQL had given it up by then: "
+            "nothing of it was stored. Let errors of your own statements leave the block."
+        )
     if state == "3D000":
         return StoreUnavailable(f"{error}. Create the database first.")
     if state in ("53100", "53200"):

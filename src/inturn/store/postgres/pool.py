@@ -97,6 +97,7 @@ class Pool:
                     await transaction.rollback()
                 raise
             with told():
+                await connection.execute("select")  # fails if the transaction was given up
                 await transaction.commit()
         finally:
             with contextlib.suppress(*GONE):

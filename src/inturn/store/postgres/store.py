@@ -17,10 +17,11 @@ from inturn.model.admissible import (
     check_name,
     check_number,
     check_settings,
+    check_wait,
     check_whole,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import UnknownJob
+from inturn.model.errors import LeaseLost, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
@@ -190,7 +191,13 @@ class PostgresStore:
     async def transaction(self) -> AsyncIterator[PostgresTransaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         async with self._pool.begun() as connection:
-            yield PostgresTransaction(connection, self._now())
+            transaction = PostgresTransaction(connection, self._now())
+            try:
+                yield transaction
+            finally:
+                transaction.is_over = True
+            if transaction.lost is not None:
+                raise transaction.lost
 
     async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
         """Take back leases that ran out; admit blocked jobs; mend what the slow sweep finds."""
@@ -206,6 +213,7 @@ class PostgresStore:
 
     async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived."""
+        check_wait(queues, timeout_seconds)
         due = await self._pool.run(
             lambda connection: connection.fetchrow(query("next_due"), list(queues))
         )
@@ -405,26 +413,46 @@ class PostgresStore:
 
 
 class PostgresTransaction:
-    """One transaction of the store. ``connection`` is its asyncpg connection."""
+    """One transaction of the store. ``connection`` is its asyncpg connection.
+
+    Each verb runs in a savepoint: one that fails leaves the transaction as it was before. Only a
+    lost lease spoils all of it, also when the caller catches the error.
+    """
 
     def __init__(self, connection: Connection, now: datetime | None) -> None:
         self.connection = connection
+        self.lost: LeaseLost | None = None
+        self.is_over = False
         self._now = now
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs when the transaction commits."""
+        self._check_open()
         if not jobs:
             return []
         check_jobs(jobs)
         with told():
-            return await enqueue(self.connection, jobs, self._now)
+            async with self.connection.transaction():
+                return await enqueue(self.connection, jobs, self._now)
 
     async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
         """Settle when the transaction commits; a lost lease spoils it."""
+        self._check_open()
         check_name("worker", worker, bounds.WORKER_CHARS_MAX)
-        with told():
-            await settle(self.connection, settlements, worker, self._now)
+        try:
+            with told():
+                async with self.connection.transaction():
+                    await settle(self.connection, settlements, worker, self._now)
+        except LeaseLost as error:
+            self.lost = error
+            raise
 
     async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """Run a statement of the caller's own and return its rows."""
-        return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
+        self._check_open()
+        async with self.connection.transaction():
+            return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
+
+    def _check_open(self) -> None:
+        if self.is_over:
+            raise StoreError("this transaction is over. Open another with store.transaction().")

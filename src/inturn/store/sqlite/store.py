@@ -18,6 +18,7 @@ from inturn.model.admissible import (
     check_name,
     check_number,
     check_settings,
+    check_wait,
     check_whole,
 )
 from inturn.model.clock import Clock, SystemClock
@@ -195,6 +196,7 @@ class SqliteStore:
 
     async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken."""
+        check_wait(queues, timeout_seconds)
         if self._waiters is None:
             raise not_open(self.path)
         return await self._waiters.wait(queues, timeout_seconds=timeout_seconds)

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from inturn.model.admissible import check_jobs
-from inturn.model.errors import LeaseLost
+from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settlement import Settlement
 from inturn.store.sqlite.enqueue import enqueue
@@ -52,6 +52,7 @@ class SqliteTransaction:
                 await self._run(_rollback)
         finally:
             self._turn.end()
+            self._turn = None
         if kind is None and self._lost is not None:
             raise self._lost
 
@@ -81,7 +82,8 @@ class SqliteTransaction:
         return await self._run(lambda connection, now: connection.execute(sql, bound).fetchall())
 
     async def _run(self, work: Work[Result]) -> Result:
-        assert self._turn is not None, "use the transaction inside `async with`"
+        if self._turn is None:
+            raise StoreError("this transaction is over. Open another with store.transaction().")
         try:
             return await self._turn.run(work)
         except sqlite3.OperationalError as error:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 
 from inturn.model.clock import Clock, SystemClock
-from inturn.model.errors import StoreError
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import SECOND, Micros, micros
 
@@ -85,7 +84,7 @@ class Waiters:
         """Wake those for whom something has come; called after a commit."""
         if not self._waiting:
             return
-        with self._lock, suppress(sqlite3.Error):  # a hint: whoever waits looks again in time
+        with self._lock, suppress(Exception):  # a hint: whoever waits looks again in time
             signals: dict[str, tuple[int, Micros | None, int]] = {}
             now = micros(self._clock.now())
             for waiter in self._waiting:
@@ -144,7 +143,7 @@ class Waiters:
         try:
             with closing(connect()) as connection:
                 self._poll(connection)
-        except (sqlite3.Error, StoreError):
+        except Exception:
             with self._lock:
                 self._watching = False
 
@@ -154,7 +153,8 @@ class Waiters:
         version = -1
         while not self._closing:
             nudged = self._nudge.wait(POLL_SECONDS)
-            self._nudge.clear()
+            if nudged:  # and only then: a nudge that comes just after the time was up is not lost
+                self._nudge.clear()
             found = connection.execute("pragma data_version").fetchone()[0]
             if nudged or found != version:
                 version = found

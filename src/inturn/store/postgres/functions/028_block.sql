@@ -6,7 +6,8 @@ create or replace function inturn.block(
     p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_waits_job uuid[], p_waits_on uuid[], p_now timestamptz
-) returns uuid[] language plpgsql as $$
+) returns uuid[] language plpgsql
+set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = on as $$
 #variable_conflict use_column
 declare
     v_jobs uuid[];
@@ -56,6 +57,6 @@ begin
         p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds,
         p_attempts, p_timeouts
     ) as j(id, queue, key, kind, payload, priority, round, attempts, timeout)
-    where j.id = any(v_waiting);
+    where j.id in (select unnest(v_waiting));
     return v_waiting;
 end $$;

@@ -5,8 +5,7 @@ create or replace function inturn.append(
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_sinces timestamptz[], p_now timestamptz
 ) returns table (id uuid, lane bigint, "position" bigint) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = on as $$
 #variable_conflict use_column
 declare
     g record;

@@ -8,8 +8,7 @@ create or replace function inturn.accept(
 ) returns table (
     n bigint, id uuid, lane bigint, "position" bigint, duplicate boolean
 ) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = on as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -89,7 +88,7 @@ begin
             p_attempts, p_timeouts, p_delays, v_fresh
         ) with ordinality
             as j(id, queue, key, kind, payload, priority, round, attempts, timeout, delay, fresh, n)
-        where j.fresh and j.delay = 0 and not j.id = any(v_waiting)
+        where j.fresh and j.delay = 0 and j.id not in (select unnest(v_waiting))
         having count(*) > 0
     ), placed as (
         select a.*
@@ -100,6 +99,8 @@ begin
     select j.n, j.id, coalesce(p.lane, l.lane), coalesce(p.position, l.position), not j.fresh
     from unnest(v_ids, v_fresh) with ordinality as j(id, fresh, n)
     left join placed p on p.id = j.id
-    left join inturn.job l on l.id = j.id and not j.fresh
+    left join lateral (
+        select o.lane, o.position from inturn.job o where not j.fresh and o.id = j.id limit 1
+    ) l on true
     order by j.n;
 end $$;
