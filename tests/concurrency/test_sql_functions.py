@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy
 
+from inturn.model.errors import StoreError
 from inturn.model.job import JobState
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import claim, done, drain, ids, state
@@ -207,3 +208,20 @@ async def test_migrate_replaces_a_function_that_used_to_return_something_else(
         assert await store.extend([]) == []
     finally:
         await store.close()
+
+
+async def test_a_database_that_is_not_utf8_is_refused(postgres_url: str) -> None:
+    """SQL_ASCII keeps bytes and knows no characters: names and digests would break later."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("drop database if exists inturn_ascii")
+        connection.execute(
+            "create database inturn_ascii encoding 'SQL_ASCII' locale 'C' template template0"
+        )
+    store = PostgresStore(postgres_url.rsplit("/", 1)[0] + "/inturn_ascii")
+    try:
+        with pytest.raises(StoreError, match="UTF8"):
+            await store.migrate()
+    finally:
+        await store.close()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("drop database inturn_ascii")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from inturn.model.errors import SchemaMissing, SchemaTooNew
+from inturn.model.errors import SchemaMissing, SchemaTooNew, StoreError
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import folder, query
 
@@ -20,6 +20,7 @@ async def migrate(connection: Connection) -> int:
         await connection.execute("set local lock_timeout = '60s'")
         await connection.execute("set local statement_timeout = '0'")
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
+        await _check_encoding(connection)
         found = await version(connection)
         if found > VERSION:
             raise SchemaTooNew(found, VERSION)
@@ -51,6 +52,16 @@ async def check_version(connection: Connection) -> None:
         raise SchemaMissing(
             f"the database has schema version {found} and this inturn needs {VERSION}. "
             f"Run `inturn store migrate` or call `migrate()` once."
+        )
+
+
+async def _check_encoding(connection: Connection) -> None:
+    """Refuse a database that cannot keep every name and payload."""
+    encoding = await connection.fetchval("show server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"the database has the encoding {encoding}, in which not every name and payload can be "
+            f"kept. Create one with encoding UTF8. Nothing was changed."
         )
 
 
