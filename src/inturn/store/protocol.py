@@ -84,7 +84,8 @@ class Store(Protocol):
         """Take away finished history past its time, idle lanes, and what has expired.
 
         A done job is kept at least its queue's ``keep_done_seconds`` from the first prune that
-        found it done.
+        found it done; one without a key that was retried, from the prune that found its first
+        attempt over.
         """
         ...
 
@@ -133,7 +134,8 @@ class Store(Protocol):
 
         A token that is gone, or a position not leased under it: ``LeaseLost``, and nothing of the
         call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
-        done one join their lanes in the same transaction.
+        done one join their lanes in the same transaction, or with a later claim where a
+        producer's open transaction is in the way.
         """
         ...
 

@@ -97,8 +97,8 @@ begin
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing.
             perform from inturn.lane l
-            where l.queue = p_queue and l.rank_at is not null and l.round <= v_gate
-                and l.key is null
+            where l.queue = p_queue and l.rank_at is not null and not l.suspect
+              and l.round <= v_gate and l.key is null
               and (p_kinds is null or l.kind = any(p_kinds))
             order by l.round, l.rank_at limit 1 for update;
             if found then
