@@ -91,6 +91,7 @@ class PostgresReference:
             min_size=connections,
             max_size=connections,
             server_settings={"application_name": "reference", "jit": "off"},
+            reset=_as_it_is,  # no round trip more than needed, as on our side
         )
 
     async def close(self) -> None:
@@ -144,3 +145,7 @@ class PostgresReference:
     def _connections(self) -> asyncpg.Pool[asyncpg.Record]:
         assert self._pool is not None
         return self._pool
+
+
+async def _as_it_is(connection: object) -> None:
+    """Give a connection back without a reset: nothing is set for its session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -43,8 +43,7 @@ class Settlement(msgspec.Struct, frozen=True):
     @classmethod
     def done(cls, claim: Claim) -> Settlement:
         """Say that every job of a claim is done."""
-        done = Done()
-        return cls(claim.lease, [Outcome(job, done) for job in claim.jobs])
+        return cls(claim.lease, [Outcome(job, _PLAINLY_DONE) for job in claim.jobs])
 
     def done_run(self) -> tuple[int, int] | None:
         """Return the one run of positions (first, last) that this settlement is about, if it is
@@ -58,7 +57,10 @@ class Settlement(msgspec.Struct, frozen=True):
             return None
         expected = first
         for outcome in outcomes:
-            if outcome.job.position != expected or outcome.verdict != _PLAINLY_DONE:
+            verdict = outcome.verdict
+            if verdict is not _PLAINLY_DONE and verdict != _PLAINLY_DONE:
+                return None
+            if outcome.job.position != expected:
                 return None
             if not 0.0 <= outcome.seconds <= bounds.DURATION_SECONDS_MAX:
                 return None
@@ -142,21 +144,23 @@ def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
 
 def tallies(settlements: Iterable[Settlement]) -> list[Tally]:
     """Count what a call settles, per queue and kind, in a fixed order."""
-    grouped: dict[tuple[str, str], list[Outcome]] = {}
+    grouped: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for settlement in settlements:
-        for outcome in settlement.outcomes:
-            place = (outcome.job.queue, outcome.job.kind)
-            if place in grouped:
-                grouped[place].append(outcome)
-            else:
-                grouped[place] = [outcome]
+        queue, outcomes = settlement.lease.queue, settlement.outcomes
+        kinds = {outcome.job.kind for outcome in outcomes}
+        if len(kinds) == 1:
+            grouped[queue, kinds.pop()].extend(outcomes)
+            continue
+        for outcome in outcomes:
+            grouped[queue, outcome.job.kind].append(outcome)
     return [_tally(*place, grouped[place]) for place in sorted(grouped)]
 
 
 def _tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
     verdicts = Counter([type(outcome.verdict) for outcome in outcomes])
-    seconds = [outcome.seconds for outcome in outcomes if type(outcome.verdict) is not Release]
-    seconds.sort()
+    if verdicts[Release]:
+        outcomes = [outcome for outcome in outcomes if type(outcome.verdict) is not Release]
+    seconds = sorted([outcome.seconds for outcome in outcomes])
     ends = [bisect_right(seconds, bound) for bound in DURATION_BOUNDS_SECONDS]
     ends.append(len(seconds))
     return Tally(

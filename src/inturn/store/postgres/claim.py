@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
+
+import msgspec
+from asyncpg.pgproto.pgproto import UUID
 
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
+_ID = struct.Struct("16s")
 SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
 
 
@@ -45,10 +50,15 @@ async def claim(
 
 def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
     """Make the claims of one token: its lanes, and its jobs' columns, as arrays."""
-    token, until, alone, lanes, keys, firsts, lasts, attempts, counts, positions, ids, *rest = row
-    payloads, shared, enqueued_at, odd, odd_columns, enqueued_ats = (
-        rest[0], rest[1:6], rest[6], rest[7], rest[8:13], rest[13],
+    token, until, alone, lanes, keys, firsts, lasts, attempts, counts, positions, *rest = row
+    id_bytes, payloads, shared, enqueued_at, odd, odd_columns, epochs = (
+        rest[0], rest[1], rest[2:7], rest[7], rest[8], rest[9:14], rest[14],
     )  # fmt: skip
+    ids = [UUID(id) for (id,) in _ID.iter_unpack(id_bytes)]
+    enqueued_ats: Iterable[datetime] = repeat(enqueued_at)
+    if epochs is not None:
+        seconds = struct.unpack(f">{len(ids)}d", epochs)
+        enqueued_ats = msgspec.convert(seconds, list[datetime], strict=False)
     columns: list[Any] = [repeat(value) for value in shared]
     if odd is not None:
         places = {id: place for place, id in enumerate(ids)}
@@ -80,7 +90,7 @@ def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
             rounds,
             attempts_max,
             timeouts,
-            enqueued_ats or repeat(enqueued_at),
+            enqueued_ats,
             positions,
             tries,
         )

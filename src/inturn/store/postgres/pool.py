@@ -61,6 +61,7 @@ class Pool:
                     server_settings={} if self.pooler else self._settings,
                     statement_cache_size=0 if self.pooler else 100,
                     max_inactive_connection_lifetime=60.0,
+                    reset=_as_it_is,
                 )
 
     async def close(self) -> None:
@@ -82,12 +83,19 @@ class Pool:
         """Lend a connection."""
         if self._pool is None:
             raise StoreUnavailable("the store is not open. Call open() first.")
-        async with self._pool.acquire(timeout=self.patience_seconds) as connection:
+        async with asyncio.timeout(self.patience_seconds):
+            connection = await self._pool.acquire()
+        try:
             yield connection
+        finally:
+            await self._pool.release(connection)
 
     @contextlib.asynccontextmanager
     async def begun(self) -> AsyncIterator[Connection]:
-        """Lend a connection in a transaction; one that turns out to be dead is replaced first."""
+        """Lend a connection in a transaction; one that turns out to be dead is replaced first.
+
+        What the caller's statements set for the session ends with the transaction.
+        """
         connection, transaction, lent = await self._patiently(self._begin)
         try:
             try:
@@ -101,7 +109,8 @@ class Pool:
                 await transaction.commit()
         finally:
             with contextlib.suppress(*GONE):
-                await lent.aclose()
+                async with lent:
+                    await connection.reset()
 
     async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         """Run one verb in one statement or transaction; if the server went away, run it again.
@@ -138,6 +147,12 @@ class Pool:
                         raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+
+async def _as_it_is(connection: Connection) -> None:
+    """Give a connection back as it is: a verb sets nothing for the session, and a reset after each
+    would be one round trip more.
+    """
 
 
 def _without_mark(url: str) -> tuple[str, bool]:

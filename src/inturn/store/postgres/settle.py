@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -56,13 +58,22 @@ async def settle(
             runs.append((lease.token, lease.lane, first, last))
     if not (open_runs or keyed_runs or parked or others):
         return
+    counts: Counter[int] = Counter()
+    for token, _, first, last in chain(open_runs, keyed_runs):
+        counts[token] += last - first + 1
+    counts.update(parked)
+    for other in others:
+        counts.setdefault(other["token"], 0)
+    tokens = sorted(counts)
     await connection.execute(
         query("settle"),
+        tokens,
+        [counts[token] for token in tokens],
         *_columns(open_runs),
         *_columns(keyed_runs),
         parked,
-        _json.encode(others).decode(),
-        _json.encode(results).decode(),
+        _json.encode(others).decode() if others else None,
+        _json.encode(results).decode() if results else None,
         _json.encode(tallies(settlements)).decode(),
         worker,
         now,

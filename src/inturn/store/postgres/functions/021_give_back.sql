@@ -9,7 +9,7 @@ begin
         head = p_position, cursor = p_position, token = null,
         head_attempt = p_attempt, head_crashes = p_crashes, head_errors = p_errors
     where id = p_lane;
-    perform inturn.freshen(array[p_lane], false, p_now);
+    perform inturn.freshen(array[p_lane], p_now);
     if p_ready_at > p_now then
         update inturn.lane set ready_at = p_ready_at, rank_at = null where id = p_lane;
     end if;

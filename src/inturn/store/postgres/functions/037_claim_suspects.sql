@@ -2,15 +2,7 @@
 create or replace function inturn.claim_suspects(
     p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
     p_now timestamptz, p_until timestamptz
-) returns table (
-    token bigint, until timestamptz, alone boolean,
-    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads text,
-    kind text, priority smallint, round integer,
-    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
-    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
-    odd_attempts_max smallint[], odd_timeouts double precision[], enqueued_ats timestamptz[]
-) language plpgsql
+) returns setof inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -53,16 +45,16 @@ begin
             select
                 m.token, p_until, true,
                 array[m.id], array[m.key], array[m.head], array[m.head], array[m.head_attempt],
-                null::integer[], null::bigint[], array[j.id], j.payload::text,
+                null::integer[], null::bigint[], uuid_send(j.id), j.payload::text,
                 j.kind, j.priority, j.round,
                 j.attempts_max, j.timeout_seconds, j.enqueued_at,
                 null::uuid[], null::text[], null::smallint[], null::integer[],
-                null::smallint[], null::double precision[], null::timestamptz[]
+                null::smallint[], null::double precision[], null::bytea
             from moved m
             join inturn.job j on j.lane = m.id and j.position = m.head;
             v_left := v_left - 1;
         else
-            perform inturn.freshen(array[l.id], false, p_now);
+            perform inturn.freshen(array[l.id], p_now);
         end if;
     end loop;
     if v_left > 0 then
@@ -86,15 +78,7 @@ end $$;
 -- Lease jobs from parked, each under a token of its own.
 create or replace function inturn.lease_parked(
     p_ids uuid[], p_worker text, p_alone boolean, p_now timestamptz, p_until timestamptz
-) returns table (
-    token bigint, until timestamptz, alone boolean,
-    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads text,
-    kind text, priority smallint, round integer,
-    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
-    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
-    odd_attempts_max smallint[], odd_timeouts double precision[], enqueued_ats timestamptz[]
-) language sql as $$
+) returns setof inturn.claimed language sql as $$
     with taken as (
         update inturn.parked p set
             token = nextval('inturn.token'), attempt = p.attempt + 1
@@ -108,11 +92,11 @@ create or replace function inturn.lease_parked(
     select
         t.token, p_until, p_alone,
         null::bigint[], array[t.key], array[1::bigint], array[1::bigint], array[t.attempt],
-        null::integer[], null::bigint[], array[t.id], t.payload::text,
+        null::integer[], null::bigint[], uuid_send(t.id), t.payload::text,
         t.kind, t.priority, t.round,
         t.attempts_max, t.timeout_seconds, t.enqueued_at,
         null::uuid[], null::text[], null::smallint[], null::integer[],
-        null::smallint[], null::double precision[], null::timestamptz[]
+        null::smallint[], null::double precision[], null::bytea
     from taken t
     order by t.run_at, t.id
 $$;
@@ -123,15 +107,7 @@ $$;
 create or replace function inturn.claim_parked(
     p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
     p_best timestamptz, p_aging double precision, p_now timestamptz, p_until timestamptz
-) returns table (
-    token bigint, until timestamptz, alone boolean,
-    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads text,
-    kind text, priority smallint, round integer,
-    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
-    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
-    odd_attempts_max smallint[], odd_timeouts double precision[], enqueued_ats timestamptz[]
-) language sql as $$
+) returns setof inturn.claimed language sql as $$
     with due as (
         select p.id, inturn.rank(p.run_at, p.priority, p_aging) as rank
         from inturn.parked p

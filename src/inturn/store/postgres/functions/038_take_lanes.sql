@@ -1,29 +1,28 @@
 -- Lock claimable lanes, best first, until they hold as many jobs as are wanted; say which run of
--- each to take. Lanes that turn out to be empty are put to sleep; an open lane only when what it
--- gave
--- last was accepted more than a second ago, so that a lane whose consumers keep up with its
--- producers is not put to sleep and woken with every batch.
+-- each to take.
 --
 -- A lane's row is the newest (it is locked); its tail is as old as the statement's snapshot, so at
 -- worst the run is shorter than it could be. Everything up to that tail is committed.
+--
+-- The first look is at one lane, the next at as many as should hold what is still wanted, judged by
+-- those so far: a claim keeps hardly more lanes from others than it takes. Plain lanes (keyed, all
+-- their rounds open, nothing cancelled) are taken as they come, the others one by one.
+-- p_cancels: whether any position of any lane was cancelled when the claim began.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
-    p_now timestamptz
+    p_cancels boolean, p_now timestamptz
 ) returns inturn.turn language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    r record;
-    v_last bigint;
-    v_left integer := p_jobs_max;
-    v_cancels boolean := exists (select from inturn.cancelled c where c.lane is not null);
-    v_empty bigint[] := '{}';
-    v_rank_at timestamptz;
-    v_late boolean;
+    f record;  -- the lanes of one look
+    r record;  -- the run to take of one lane that is not plain
+    v_cancels boolean := p_cancels;
     v_again boolean;
     v_limit integer := 1;
-    v_looked integer;
+    v_left integer := p_jobs_max;
     v_seen bigint[] := '{}';
+    v_empty bigint[] := '{}';
     v_lanes bigint[] := '{}';
     v_keys text[] := '{}';
     v_firsts bigint[] := '{}';
@@ -31,59 +30,79 @@ declare
     v_attempts integer[] := '{}';
     v_holes bigint := 0;
 begin
-    for v_turn in 1 .. 50 loop
+    for v_look in 1 .. 50 loop
+        select
+            coalesce(max(l.looked), 0)::integer as looked,
+            bool_and(l.plain) and not v_cancels as plain,
+            array_agg(l.id) as seen,
+            array_agg(l.id) filter (where l.jobs > 0) as lanes,
+            array_agg(l.key) filter (where l.jobs > 0) as keys,
+            array_agg(l.cursor) filter (where l.jobs > 0) as firsts,
+            array_agg(least(l.last, l.cursor + v_left - l.before - 1))
+                filter (where l.jobs > 0) as lasts,
+            array_agg(l.head_attempt + 1) filter (where l.jobs > 0) as attempts,
+            array_agg(l.id) filter (where l.jobs = 0) as empty,
+            least(sum(l.jobs), v_left) as jobs
+        into f
+        from (
+            select
+                o.*,
+                count(*) over () as looked,
+                coalesce(sum(o.jobs) over (rows between unbounded preceding and 1 preceding), 0)
+                    as before
+            from (
+                select
+                    l.id, l.key, l.cursor, l.head_attempt, t.last,
+                    l.key is not null and t.round <= p_gate as plain,
+                    greatest(0, least(p_jobs_max, t.last - l.cursor + 1))::integer as jobs
+                from inturn.lane l
+                cross join lateral (
+                    select o.last, o.round from inturn.tail o where o.lane = l.id limit 1
+                ) t
+                where l.queue = p_queue and l.rank_at is not null and not l.suspect
+                  and l.round <= p_gate
+                  and (p_kinds is null or l.kind = any(p_kinds))
+                  and (v_look = 1 or l.id <> all(v_seen))
+                order by l.round, l.rank_at
+                limit v_limit
+                for update of l skip locked
+            ) o
+        ) l
+        where l.before < v_left;
         v_again := false;
-        v_looked := 0;
-        for r in
-            select l.id, l.key, l.cursor, l.head_attempt, l.rank_at, l.priority,
-                   t.last, t.round as round_last
-            from inturn.lane l cross join lateral (
-                select o.last, o.round from inturn.tail o where o.lane = l.id limit 1) t
-            where l.queue = p_queue and l.rank_at is not null and not l.suspect
-              and l.round <= p_gate and (p_kinds is null or l.kind = any(p_kinds))
-              and (v_turn = 1 or l.id <> all(v_seen))
-            order by l.round, l.rank_at limit v_limit for update of l skip locked
-        loop
-            v_looked := v_looked + 1;
-            v_last := least(r.last, r.cursor + v_left - 1);
-            if r.key is not null and r.round_last > p_gate then
-                v_last := least(v_last, (select min(j.position) - 1 from inturn.job j
-                    where j.lane = r.id and j.position >= r.cursor and j.round > p_gate));
-            end if;
-            if r.key is null then
-                -- Younger than its rank says? Then it stands further back: look once more.
-                select inturn.rank(coalesce(max(j.enqueued_at), p_now), r.priority, p_aging)
-                into v_rank_at from inturn.job j where j.lane = r.id and j.position = r.cursor;
-                v_late := r.rank_at < v_rank_at - interval '1 second';
-                if v_late and v_last >= r.cursor and v_turn < 40 then
-                    update inturn.lane set rank_at = v_rank_at where id = r.id;
-                    v_again := true;
-                    exit;
+        if f.plain then
+            v_seen := v_seen || f.seen;
+            v_empty := v_empty || f.empty;
+            v_lanes := v_lanes || f.lanes;
+            v_keys := v_keys || f.keys;
+            v_firsts := v_firsts || f.firsts;
+            v_lasts := v_lasts || f.lasts;
+            v_attempts := v_attempts || f.attempts;
+            v_left := v_left - f.jobs;
+        elsif f.looked > 0 then
+            for i in 1 .. cardinality(f.seen) loop
+                r := inturn.fit_lane(
+                    f.seen[i], v_left, p_gate, p_aging, v_cancels, v_look < 40, p_now);
+                v_again := r.moved;
+                exit when v_again;
+                v_seen := v_seen || f.seen[i];
+                if r.last < r.first then
+                    if r.drained then
+                        v_empty := v_empty || f.seen[i];
+                    end if;
+                    continue;
                 end if;
-            end if;
-            if v_cancels then
-                select * into r.cursor, v_last, v_left
-                from inturn.around_cancelled(r.id, r.key, r.cursor, v_last, v_left);
-            end if;
-            v_seen := v_seen || r.id;
-            if v_last < r.cursor then
-                if r.key is not null or v_late then
-                    v_empty := v_empty || r.id;
-                end if;
-                continue;
-            end if;
-            v_lanes := v_lanes || r.id;
-            v_keys := v_keys || r.key;
-            v_firsts := v_firsts || r.cursor;
-            v_lasts := v_lasts || v_last;
-            v_attempts := v_attempts || case when r.key is null then 1 else r.head_attempt + 1 end;
-            v_left := v_left - (v_last - r.cursor + 1)::integer;
-            exit when v_left <= 0;
-        end loop;
+                v_lanes := v_lanes || f.seen[i];
+                v_keys := v_keys || r.key;
+                v_firsts := v_firsts || r.first;
+                v_lasts := v_lasts || r.last;
+                v_attempts := v_attempts || r.attempt;
+                v_left := r.room - (r.last - r.first + 1)::integer;
+                exit when v_left <= 0;
+            end loop;
+        end if;
         continue when v_again;
-        if v_left > 0 and v_looked = v_limit then
-            -- As many lanes next as should hold what is still wanted, judged by those so far: a
-            -- claim keeps no more lanes from others than it takes.
+        if v_left > 0 and f.looked = v_limit then
             v_limit := least(v_left, greatest(v_limit, 1
                 + v_left * cardinality(v_seen) / greatest(p_jobs_max - v_left, 1)));
             continue;
@@ -92,18 +111,69 @@ begin
         exit when v_cancels or not exists (select from inturn.cancelled c where c.lane is not null);
         v_cancels := true;
         v_left := p_jobs_max;
-        v_lanes := '{}'; v_keys := '{}'; v_firsts := '{}'; v_lasts := '{}'; v_attempts := '{}';
         v_seen := '{}'; v_empty := '{}';
+        v_lanes := '{}'; v_keys := '{}'; v_firsts := '{}'; v_lasts := '{}'; v_attempts := '{}';
     end loop;
     if v_cancels then
-        select count(*) into v_holes from unnest(v_lanes, v_firsts, v_lasts) as k(lane, first, last)
+        select count(*) into v_holes
+        from unnest(v_lanes, v_firsts, v_lasts) as k(lane, first, last)
         join inturn.cancelled c on c.lane = k.lane and c.position between k.first and k.last;
     end if;
     if cardinality(v_empty) > 0 then
-        perform inturn.freshen(v_empty, false, p_now);
+        perform inturn.freshen(v_empty, p_now);
     end if;
-    return row(p_jobs_max - greatest(v_left, 0), v_holes, v_lanes, v_keys, v_firsts, v_lasts,
-        v_attempts)::inturn.turn;
+    return row(
+        p_jobs_max - greatest(v_left, 0), v_holes,
+        v_lanes, v_keys, v_firsts, v_lasts, v_attempts)::inturn.turn;
+end $$;
+
+-- The run to take of a locked lane that is not plain: no further than the gate is open, around
+-- cancelled positions. drained: nothing stands in it, so it may be put to sleep; an open lane only
+-- when what it gave last was accepted more than a second ago, so that a lane whose consumers keep
+-- up with its producers is not put to sleep and woken with every batch. moved: an open lane's head
+-- is younger than its rank says, so that it stands further back now, and the look begins again.
+create or replace function inturn.fit_lane(
+    p_lane bigint, p_left integer, p_gate integer, p_aging double precision, p_cancels boolean,
+    p_may_move boolean, p_now timestamptz,
+    out key text, out first bigint, out last bigint, out attempt integer, out room integer,
+    out drained boolean, out moved boolean
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    l record;
+    v_rank_at timestamptz;
+begin
+    select o.key, o.cursor, o.head_attempt, o.rank_at, o.priority, t.last, t.round
+    into l
+    from inturn.lane o
+    join inturn.tail t on t.lane = o.id
+    where o.id = p_lane;
+    key := l.key;
+    first := l.cursor;
+    last := least(l.last, l.cursor + p_left - 1);
+    attempt := case when l.key is null then 1 else l.head_attempt + 1 end;
+    room := p_left;
+    drained := l.key is not null;
+    moved := false;
+    if l.key is null then
+        select inturn.rank(coalesce(max(j.enqueued_at), p_now), l.priority, p_aging)
+        into v_rank_at
+        from inturn.job j where j.lane = p_lane and j.position = l.cursor;
+        drained := l.rank_at < v_rank_at - interval '1 second';
+        if drained and last >= first and p_may_move then
+            update inturn.lane o set rank_at = v_rank_at where o.id = p_lane;
+            moved := true;
+            return;
+        end if;
+    elsif l.round > p_gate then
+        last := least(last, (
+            select min(j.position) - 1 from inturn.job j
+            where j.lane = p_lane and j.position >= l.cursor and j.round > p_gate));
+    end if;
+    if p_cancels then
+        select a.first, a.last, a.room into first, last, room
+        from inturn.around_cancelled(p_lane, l.key, first, last, room) a;
+    end if;
 end $$;
 
 -- Fit a run around cancelled positions: those at the cursor are passed; a keyed run ends before the
@@ -125,7 +195,8 @@ begin
     if p_key is not null then
         last := least(last, v_next - 1);
     elsif v_next is not null then
-        room := room + (select count(*) from inturn.cancelled
-                        where lane = p_lane and position between first and last);
+        room := room + (
+            select count(*) from inturn.cancelled
+            where lane = p_lane and position between first and last);
     end if;
 end $$;

@@ -2,15 +2,7 @@
 create or replace function inturn.lease_lanes(
     p_turn inturn.turn, p_queue text, p_worker text, p_aging double precision,
     p_now timestamptz, p_until timestamptz
-) returns table (
-    token bigint, until timestamptz, alone boolean,
-    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
-    counts integer[], positions bigint[], ids uuid[], payloads text, kind text, priority smallint,
-        round integer,
-    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
-    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
-    odd_attempts_max smallint[], odd_timeouts double precision[], enqueued_ats timestamptz[]
-) language plpgsql
+) returns inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -19,7 +11,8 @@ declare
     v_open boolean := num_nulls(variadic p_turn.keys) > 0;
     v_counts integer[];
     v record;  -- the lanes in their order
-    j inturn.job;
+    j inturn.job;  -- the first job
+    v_claimed inturn.claimed;
 begin
     if p_turn.holes > 0 then
         v_counts := array(
@@ -30,62 +23,111 @@ begin
                 as r(lane, first, last, n)
             order by r.n);
     end if;
+    select
+        array_agg(r.lane order by r.lane) as lanes,
+        array_agg(r.last order by r.lane) as lasts,
+        array_agg(r.attempt order by r.lane) as attempts
+    into v
+    from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt);
     -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
     -- indexed column that changed with every claim would leave a dead index entry with each.
-    select array_agg(r.lane order by r.lane) as lanes, array_agg(r.last order by r.lane) as lasts,
-           array_agg(r.attempt order by r.lane) as attempts
-    into v from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt);
     update inturn.lane l set
         cursor = v.lasts[width_bucket(l.id, v.lanes)] + 1,
         token = case when l.key is not null then v_token end,
-        rank_at = case when l.key is null then (
-            select case when l.rank_at < inturn.rank(o.enqueued_at, l.priority,
-                p_aging) - interval '1 second'
-                        then inturn.rank(o.enqueued_at, l.priority, p_aging) else l.rank_at end
-            from inturn.job o where o.lane = l.id
-                and o.position = v.lasts[width_bucket(l.id, v.lanes)]) end,
-        head_attempt = case when l.key is not null then v.attempts[width_bucket(l.id, v.lanes)]
-            else 0 end
+        rank_at = case
+            when l.key is null then (
+                select case
+                    when l.rank_at < o.rank_at - interval '1 second' then o.rank_at
+                    else l.rank_at
+                end
+                from (
+                    select inturn.rank(o.enqueued_at, l.priority, p_aging) as rank_at
+                    from inturn.job o
+                    where o.lane = l.id and o.position = v.lasts[width_bucket(l.id, v.lanes)]
+                ) o)
+        end,
+        head_attempt = case
+            when l.key is not null then v.attempts[width_bucket(l.id, v.lanes)]
+            else 0
+        end
     where l.id = any(v.lanes);
     insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
-    values (v_token, p_queue, p_worker, p_now, p_until,
-            case when v_open then array(
+    values (
+        v_token, p_queue, p_worker, p_now, p_until,
+        case
+            when v_open then array(
                 select r.lane from unnest(p_turn.lanes, p_turn.keys) as r(lane, key)
-                    where r.key is not null)
-            else p_turn.lanes end,
-            p_turn.jobs);
+                where r.key is not null)
+            else p_turn.lanes
+        end,
+        p_turn.jobs);
     if v_open then
         insert into inturn.run (token, lane, first, last, settled)
-        select v_token, r.lane, r.first, r.last, coalesce(case when p_turn.holes > 0 then (
-            select range_agg(int8range(c.position, c.position, '[]')) from inturn.cancelled c
-            where c.lane = r.lane and c.position between r.first and r.last) end, '{}')
+        select
+            v_token, r.lane, r.first, r.last,
+            coalesce(case when p_turn.holes > 0 then (
+                select range_agg(int8range(c.position, c.position, '[]'))
+                from inturn.cancelled c
+                where c.lane = r.lane and c.position between r.first and r.last
+            ) end, '{}')
         from unnest(p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts)
             as r(lane, key, first, last)
         where r.key is null;
     end if;
 
     select * into j from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];
-    return query
-    select v_token, p_until, false, p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts,
-        p_turn.attempts,
-           v_counts, case when p_turn.holes > 0 then array_agg(o.position) end, array_agg(o.id),
-               string_agg(o.payload::text, E'\x1e'),
-           j.kind, j.priority, j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at,
-           array_agg(o.id) filter (where o.differs), array_agg(o.kind) filter (where o.differs),
-           array_agg(o.priority) filter (where o.differs),
-               array_agg(o.round) filter (where o.differs),
-           array_agg(o.attempts_max) filter (where o.differs),
-           array_agg(o.timeout_seconds) filter (where o.differs),
-           case when bool_or(o.enqueued_at <> j.enqueued_at) then array_agg(o.enqueued_at) end
+    select
+        v_token, p_until, false,
+        p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts, p_turn.attempts,
+        v_counts, null,
+        string_agg(uuid_send(o.id), ''), string_agg(o.payload::text, E'\x1e'),
+        j.kind, j.priority, j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at,
+        case when bool_or(
+            o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
+            or o.attempts_max <> j.attempts_max
+            or o.timeout_seconds is distinct from j.timeout_seconds
+        ) then '{}'::uuid[] end, null, null, null, null, null,
+        case
+            when bool_or(o.enqueued_at <> j.enqueued_at)
+                then string_agg(float8send(date_part('epoch', o.enqueued_at)), '')
+        end
+    into v_claimed
     from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
     cross join lateral (
-        select o.*, o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
-               or o.attempts_max <> j.attempts_max or o.timeout_seconds is distinct
-                   from j.timeout_seconds as differs
+        select o.*
         from inturn.job o
         where o.lane = r.lane and o.position >= r.first and o.position <= r.last
           and (p_turn.holes = 0 or not exists (
               select from inturn.cancelled c where c.lane = o.lane and c.position = o.position))
-        order by o.position limit r.last - r.first + 1
+        order by o.position
+        limit r.last - r.first + 1
     ) o;
+    if p_turn.holes > 0 then
+        v_claimed.positions := array(
+            select o.position
+            from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) with ordinality
+                as r(lane, first, last, n)
+            join inturn.job o
+              on o.lane = r.lane and o.position >= r.first and o.position <= r.last
+            where not exists (
+                select from inturn.cancelled c
+                where c.lane = o.lane and c.position = o.position)
+            order by r.n, o.position);
+    end if;
+    if v_claimed.odd is not null then
+        select
+            array_agg(o.id), array_agg(o.kind), array_agg(o.priority), array_agg(o.round),
+            array_agg(o.attempts_max), array_agg(o.timeout_seconds)
+        into
+            v_claimed.odd, v_claimed.odd_kinds, v_claimed.odd_priorities, v_claimed.odd_rounds,
+            v_claimed.odd_attempts_max, v_claimed.odd_timeouts
+        from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
+        join inturn.job o on o.lane = r.lane and o.position >= r.first and o.position <= r.last
+        where (o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
+               or o.attempts_max <> j.attempts_max
+               or o.timeout_seconds is distinct from j.timeout_seconds)
+          and not exists (
+              select from inturn.cancelled c where c.lane = o.lane and c.position = o.position);
+    end if;
+    return v_claimed;
 end $$;

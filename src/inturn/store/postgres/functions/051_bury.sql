@@ -33,6 +33,6 @@ begin
     else
         perform inturn.pass(p_lane, p_position);
         update inturn.lane set token = null where id = p_lane;
-        perform inturn.freshen(array[p_lane], false, p_now);
+        perform inturn.freshen(array[p_lane], p_now);
     end if;
 end $$;

@@ -1,103 +1,130 @@
 -- Say what became of leased jobs. What is done comes as ranges of positions: of open lanes, of
--- keyed lanes, and as tokens of jobs leased from parked. The rest comes as p_others.
+-- keyed lanes, and as tokens of jobs leased from parked. The rest comes as p_others. p_tokens, in
+-- order: the leases, and how many jobs of each are done.
 --
 -- Right because the lease rows are locked first: whoever takes a lease back locks them too, so
 -- either the lease is ours until this commits, or it is gone and the call writes nothing.
 create or replace function inturn.settle(
+    p_tokens bigint[], p_counts bigint[],
     p_open_tokens bigint[], p_open_lanes bigint[], p_open_firsts bigint[], p_open_lasts bigint[],
     p_keyed_tokens bigint[], p_keyed_lanes bigint[], p_keyed_firsts bigint[],
-        p_keyed_lasts bigint[],
-    p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb, p_worker text,
-        p_now timestamptz
+    p_keyed_lasts bigint[],
+    p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb,
+    p_worker text, p_now timestamptz
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
-    v_tokens bigint[];   -- which lease …
-    v_jobs bigint[];     -- … loses how many jobs
-    v_held bigint[];
     v_done uuid[];
-    v_freed bigint[];
-    v_ended integer;
 begin
-    select array_agg(t order by t), array_agg(n order by t) into v_tokens, v_jobs from (
-        select every.t, sum(every.n)::bigint as n from (
-            select t, last - first + 1 as n
-            from unnest(p_open_tokens, p_open_firsts, p_open_lasts) as o(t, first, last)
-            union all select t, last - first + 1
-            from unnest(p_keyed_tokens, p_keyed_firsts, p_keyed_lasts) as k(t, first, last)
-            union all select t, 1 from unnest(p_parked_tokens) as p(t)
-            union all select (x ->> 'token')::bigint, 0 from jsonb_array_elements(p_others) x
-        ) every group by every.t
-    ) summed;
-    select array_agg(l.token) into v_held from (
-        select token from inturn.lease where token = any(v_tokens) order by token for update) l;
-    if cardinality(v_held) is distinct from cardinality(v_tokens) then
-        perform inturn.lost(array(select unnest(v_tokens) except select unnest(v_held)));
+    if p_others is null then
+        perform inturn.lessen(p_tokens, p_counts);
+    else
+        perform inturn.hold(p_tokens);
     end if;
-
     if exists (select from inturn.waits) then
         v_done := array(
-            select j.id from unnest(p_open_lanes || p_keyed_lanes, p_open_firsts || p_keyed_firsts,
-                p_open_lasts || p_keyed_lasts)
-                as r(lane, first, last)
-            cross join lateral (select id from inturn.job where lane = r.lane
-                and position between r.first and r.last) j
-            union all select id from inturn.parked where token = any(p_parked_tokens));
+            select j.id
+            from unnest(
+                p_open_lanes || p_keyed_lanes,
+                p_open_firsts || p_keyed_firsts,
+                p_open_lasts || p_keyed_lasts
+            ) as r(lane, first, last)
+            cross join lateral (
+                select id from inturn.job
+                where lane = r.lane and position between r.first and r.last
+            ) j
+            union all
+            select id from inturn.parked where token = any(p_parked_tokens));
     end if;
     if cardinality(p_open_tokens) > 0 then
         perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
     end if;
     if cardinality(p_keyed_tokens) > 0 then
-        v_freed := inturn.complete_keyed(
-            p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts);
+        perform inturn.complete_keyed(
+            p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts, v_now);
     end if;
     if cardinality(p_parked_tokens) > 0 then
         perform inturn.complete_parked(p_parked_tokens);
     end if;
-    if jsonb_array_length(p_others) > 0 then
-        select array_agg(t order by t), array_agg(n order by t) into v_tokens, v_jobs from (
-            select every.t, sum(every.n)::bigint as n from (
-                select * from unnest(v_tokens, v_jobs) as d(t, n)
-                union all select o.token, o.jobs
-                    from inturn.settle_others(p_others, p_worker, v_now) o
-            ) every group by every.t
-        ) summed;
+    if p_others is not null then
+        perform inturn.lessen(
+            array_agg(every.t order by every.t), array_agg(every.n order by every.t))
+        from (
+            select u.t, sum(u.n)::bigint as n
+            from (
+                select * from unnest(p_tokens, p_counts) as d(t, n)
+                union all
+                select o.token, o.jobs from inturn.settle_others(p_others, p_worker, v_now) o
+            ) u
+            group by u.t
+        ) every
+        where every.n > 0;
     end if;
-    delete from inturn.run r where r.token = any(v_held)
-        and r.settled @> int8range(r.first, r.last, '[]');
-    if v_freed is not null then
-        perform inturn.freshen(v_freed, true, v_now);
-    end if;
-
-    delete from inturn.lease l
-    where l.token = any(v_tokens) and l.unsettled = v_jobs[width_bucket(l.token, v_tokens)];
-    get diagnostics v_ended = row_count;
-    if v_ended < cardinality(v_tokens) then
-        update inturn.lease l set unsettled = l.unsettled - v_jobs[width_bucket(l.token, v_tokens)]
-        where l.token = any(v_tokens) and v_jobs[width_bucket(l.token, v_tokens)] > 0;
-    end if;
+    delete from inturn.run r
+    where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
     if cardinality(v_done) > 0 then
         perform inturn.unblock(v_done, v_now);
     end if;
-    if jsonb_array_length(p_results) > 0 then
+    if p_results is not null then
         insert into inturn.result (job, value, until)
         select x.job, x.value::json, v_now + make_interval(secs => x.seconds)
         from jsonb_to_recordset(p_results) as x(job uuid, value text, seconds double precision)
         on conflict (job) do update set value = excluded.value, until = excluded.until;
     end if;
-    insert into inturn.stat (queue, kind, minute_at, done, retried, buried, released, seconds_sum,
-        durations)
-    select x.queue, x.kind, date_trunc('minute', v_now, 'UTC'), x.done, x.retried, x.buried,
-        x.released, x.seconds_sum,
-           array(select jsonb_array_elements_text(x.durations)::bigint)
+    insert into inturn.stat (
+        queue, kind, minute_at, done, retried, buried, released, seconds_sum, durations)
+    select
+        x.queue, x.kind, date_trunc('minute', v_now, 'UTC'),
+        x.done, x.retried, x.buried, x.released, x.seconds_sum, x.durations
     from jsonb_to_recordset(p_tallies) as x(
         queue text, kind text, done bigint, retried bigint, buried bigint, released bigint,
-            seconds_sum double precision,
-        durations jsonb);
+        seconds_sum double precision, durations bigint[]);
+end $$;
+
+-- Lock leases, in the order of their tokens; raise if one is gone.
+create or replace function inturn.hold(p_tokens bigint[]) returns void language plpgsql as $$
+declare
+    v_held bigint[];
+begin
+    v_held := array(
+        select token from inturn.lease where token = any(p_tokens) order by token for update);
+    if cardinality(v_held) < cardinality(p_tokens) then
+        perform inturn.lost(array(select unnest(p_tokens) except select unnest(v_held)));
+    end if;
+end $$;
+
+-- So many jobs of leases are settled: one that has none left goes, in the order of their tokens.
+-- Raises if a lease is gone, or never had so many.
+create or replace function inturn.lessen(p_tokens bigint[], p_counts bigint[]) returns void
+language plpgsql as $$
+declare
+    v_gone bigint[];
+    v_left bigint[];
+begin
+    with gone as (
+        delete from inturn.lease l
+        where l.token = any(p_tokens)
+          and l.unsettled = p_counts[width_bucket(l.token, p_tokens)]
+        returning l.token
+    )
+    select coalesce(array_agg(token), '{}') into v_gone from gone;
+    if cardinality(v_gone) = cardinality(p_tokens) then
+        return;
+    end if;
+    with lessened as (
+        update inturn.lease l set
+            unsettled = l.unsettled - p_counts[width_bucket(l.token, p_tokens)]
+        where l.token = any(p_tokens) and l.token <> all(v_gone)
+          and l.unsettled > p_counts[width_bucket(l.token, p_tokens)]
+        returning l.token
+    )
+    select coalesce(array_agg(token), '{}') into v_left from lessened;
+    if cardinality(v_gone) + cardinality(v_left) < cardinality(p_tokens) then
+        perform inturn.lost(array(select unnest(p_tokens) except select unnest(v_gone || v_left)));
+    end if;
 end $$;
 
 -- Ranges of open lanes are done: the lease's row for a lane goes when all of it is.
@@ -124,69 +151,68 @@ begin
     end loop;
 end $$;
 
--- Ranges of keyed lanes are done, each from its lane's head on. Returns the lanes whose run has
--- ended, for freshen to free. (Nobody else moves a leased lane's head or cursor: the lease row is
+-- Ranges of keyed lanes are done, each from its lane's head on: a lane whose run has ended is
+-- claimable again, or rests. (Nobody else moves a leased lane's head or cursor: the lease row is
 -- locked.)
 create or replace function inturn.complete_keyed(
-    p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
-) returns bigint[] language plpgsql
+    p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[], p_now timestamptz
+) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     d record;  -- what is done, in the order of lanes
-    v_idle bigint[];
-    v_held bigint[];
     v_ended bigint[];
-    v_settled integer := 0;
+    v_begun bigint[];
+    v_idle bigint[];
 begin
-    if cardinality(p_tokens) = 0 then
-        return null;
-    end if;
-    select array_agg(r.token order by r.lane) as tokens, array_agg(r.lane order by r.lane) as lanes,
-           array_agg(r.first order by r.lane) as firsts, array_agg(r.last order by r.lane) as lasts
-    into d from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as r(token, lane, first, last);
-    -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
-    -- only
-    -- tried, and written.
-    v_idle := array(
-        select t.lane from inturn.tail t
-        where t.lane = any(d.lanes) and t.last = d.lasts[width_bucket(t.lane, d.lanes)]
-        for update skip locked);
-    if cardinality(v_idle) > 0 then
-        update inturn.tail set last = last where lane = any(v_idle);
-        update inturn.lane l set
-            head = l.cursor, token = null, active = false, waiting_since = null, suspect = false,
-            head_attempt = 0, head_crashes = 0, head_errors = null
-        where l.id = any(v_idle)
+    select
+        array_agg(r.token order by r.lane) as tokens,
+        array_agg(r.lane order by r.lane) as lanes,
+        array_agg(r.first order by r.lane) as firsts,
+        array_agg(r.last order by r.lane) as lasts
+    into d
+    from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as r(token, lane, first, last);
+    select
+        coalesce(array_agg(l.id) filter (where l.ended), '{}'),
+        coalesce(array_agg(l.id) filter (where not l.ended), '{}')
+    into v_ended, v_begun
+    from (
+        select l.id, l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1 as ended
+        from inturn.lane l
+        where l.id = any(d.lanes) and l.key is not null
           and l.token = d.tokens[width_bucket(l.id, d.lanes)]
           and l.head = d.firsts[width_bucket(l.id, d.lanes)]
-          and l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1;
-        get diagnostics v_settled = row_count;
-        if v_settled < cardinality(v_idle) then
-            perform inturn.lost(p_tokens);
-        end if;
-    end if;
-    if v_settled = cardinality(p_tokens) then
-        return null;
-    end if;
-    select array_agg(l.id), array_agg(l.id) filter (
-        where l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1)
-    into v_held, v_ended
-    from inturn.lane l
-    where l.id = any(d.lanes) and l.id <> all(v_idle) and l.key is not null
-      and l.token = d.tokens[width_bucket(l.id, d.lanes)]
-      and l.head = d.firsts[width_bucket(l.id, d.lanes)]
-      and l.cursor > d.lasts[width_bucket(l.id, d.lanes)];
-    if v_settled + coalesce(cardinality(v_held), 0) < cardinality(p_tokens) then
+          and l.cursor > d.lasts[width_bucket(l.id, d.lanes)]
+    ) l;
+    if cardinality(v_ended) + cardinality(v_begun) < cardinality(p_tokens) then
         perform inturn.lost(p_tokens);
     end if;
-    if coalesce(cardinality(v_ended), 0) < cardinality(v_held) then
+    -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
+    -- only tried.
+    v_idle := array(
+        select t.lane
+        from inturn.tail t
+        where t.lane = any(v_ended) and t.last = d.lasts[width_bucket(t.lane, d.lanes)]
+        for update skip locked);
+    if cardinality(v_idle) > 0 then
+        perform inturn.rest(v_idle);
+    end if;
+    if cardinality(v_idle) < cardinality(v_ended) then
+        update inturn.lane l set
+            token = null, ready_at = null, head = l.cursor,
+            head_attempt = 0, head_crashes = 0, head_errors = null,
+            suspect = l.cursor <= l.suspect_last,
+            (kind, priority, round, waiting_since, rank_at) = (
+                select h.kind, h.priority, h.round, h.since, h.rank_at
+                from inturn.head(l, p_now) h)
+        where l.id = any(v_ended) and l.id <> all(v_idle);
+    end if;
+    if cardinality(v_begun) > 0 then
         update inturn.lane l set
             head = d.lasts[width_bucket(l.id, d.lanes)] + 1,
             head_attempt = 1, head_crashes = 0, head_errors = null
-        where l.id = any(v_held) and l.cursor > d.lasts[width_bucket(l.id, d.lanes)] + 1;
+        where l.id = any(v_begun);
     end if;
-    return v_ended;
 end $$;
 
 -- Jobs leased from parked are done: they go.

@@ -58,7 +58,7 @@ begin
     delete from inturn.waits where job = p_job;
     if l.id is not null and v_position = l.cursor and l.token is null and l.halted_at is null then
         perform inturn.pass(l.id, null);
-        perform inturn.freshen(array[l.id], false, v_now);
+        perform inturn.freshen(array[l.id], v_now);
     end if;
     perform inturn.forsake(p_job, format('waits for job %s, which was %s', p_job, v_reason), v_now);
     return 'cancelled';

@@ -23,7 +23,7 @@ begin
             perform inturn.drop_dead(l.halted_job, p_by, v_now);
         end if;
         perform inturn.pass(l.id, l.head);
-        perform inturn.freshen(array[l.id], false, v_now);
+        perform inturn.freshen(array[l.id], v_now);
     end if;
     perform pg_notify('inturn', p_queue);
     return l.halted_job;
@@ -67,7 +67,7 @@ begin
     end if;
     update inturn.lane set paused_at = null, paused_by = null where id = l.id;
     if l.active and l.token is null and l.ready_at is null and l.halted_at is null then
-        perform inturn.freshen(array[l.id], false, v_now);
+        perform inturn.freshen(array[l.id], v_now);
         perform pg_notify('inturn', p_queue);
     end if;
 end $$;

@@ -12,7 +12,7 @@ begin
         for update of l skip locked);
     if cardinality(v_lanes) > 0 then
         update inturn.lane set active = true where id = any(v_lanes);
-        perform inturn.freshen(v_lanes, false, p_now);
+        perform inturn.freshen(v_lanes, p_now);
     end if;
     return cardinality(v_lanes);
 end $$;

@@ -22,25 +22,26 @@ create table inturn.queue (
 
 -- The consumers' row. A keyed lane (key is not null) has one lease at a time, kept here:
 -- positions head .. cursor - 1 are leased under token. An open lane's leases are rows of run.
+-- Columns of fixed length come first: what stands behind a text is dear to reach.
 create table inturn.lane (
     id bigint generated always as identity primary key,
-    queue text not null,
-    key text check (char_length(key) between 1 and 500),
-    kind text not null,                       -- open: of all its jobs; keyed: its head's
-    priority smallint not null,               -- likewise
-    round integer not null,                   -- likewise
     head bigint not null default 1,           -- keyed: first position not settled
     cursor bigint not null default 1,         -- first position not claimed
+    suspect_last bigint not null default 0,   -- keyed: up to here, jobs are leased alone
+    head_attempt integer not null default 0,  -- keyed: attempts counted for its head
+    head_crashes integer not null default 0,
+    round integer not null,                   -- open: of all its jobs; keyed: its head's
+    priority smallint not null,               -- likewise
     active boolean not null default false,    -- has, or may have, something to do
+    suspect boolean not null default false,   -- keyed: its head is to be leased alone
+    queue text not null,
+    kind text not null,                       -- open: of all its jobs; keyed: its head's
+    key text check (char_length(key) between 1 and 500),
     rank_at timestamptz,                      -- its place among claimable lanes, or null
     waiting_since timestamptz,                -- keyed: when its head was accepted
     ready_at timestamptz,                     -- keyed: its head waits to retry until then
     token bigint,                             -- keyed: the lease on it
-    head_attempt integer not null default 0,  -- keyed: attempts counted for its head
-    head_crashes integer not null default 0,
     head_errors jsonb,
-    suspect_last bigint not null default 0,   -- keyed: up to here, jobs are leased alone
-    suspect boolean not null default false,   -- keyed: its head is one of them
     halted_at timestamptz,                    -- keyed: its head is dead and a person must decide
     halted_job uuid,
     paused_at timestamptz,
@@ -97,7 +98,7 @@ create table inturn.lease (
     lanes bigint[] not null,          -- the keyed lanes under it
     unsettled integer not null check (unsettled > 0),
     alone boolean not null default false
-) with (fillfactor = 70);
+) with (fillfactor = 70, toast_tuple_target = 8160); -- a long list of lanes is not worth packing
 create index lease_until on inturn.lease (until);
 
 -- A run of an open lane under a lease, and which of its positions are settled already.
@@ -263,4 +264,21 @@ from inturn.job j join inturn.lane l on l.id = j.lane;
 create type inturn.turn as (
     jobs integer, holes bigint,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[]
+);
+
+-- What a claim returns, a row a token: its lanes as arrays, and its jobs over all its lanes, in
+-- order: their ids, 16 bytes each; their payloads as one text, with the character U+001E between
+-- them, which no JSON text holds; when they were accepted (epochs: seconds, a double precision
+-- each), or null when all were at one time. counts and positions are null when there are no gaps;
+-- attempts are those of each lane's first job, the others' is 1. Most jobs of a claim are alike, so
+-- kind, priority and so on are the first job's, and only the jobs that differ from it (odd: their
+-- ids) have theirs spelt out.
+create type inturn.claimed as (
+    token bigint, until timestamptz, alone boolean,
+    lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
+    counts integer[], positions bigint[], ids bytea, payloads text,
+    kind text, priority smallint, round integer,
+    attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
+    odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
+    odd_attempts_max smallint[], odd_timeouts double precision[], epochs bytea
 );
