@@ -29,8 +29,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED: tuple[Verdict, ...] = (Retry(1, "boom"), Bury("hopeless"), Release())
 
 
-def lease(*, key: str | None = "a", lane: int | None = 1, first: int = 1, last: int = 9) -> Lease:
-    return Lease(token=5, queue="q", lane=lane, key=key, first=first, last=last, until=NOW)
+def lease(
+    *,
+    queue: str = "q",
+    key: str | None = "a",
+    lane: int | None = 1,
+    first: int = 1,
+    last: int = 9,
+) -> Lease:
+    return Lease(token=5, queue=queue, lane=lane, key=key, first=first, last=last, until=NOW)
 
 
 def leased(position: int, kind: str = "k", queue: str = "q") -> LeasedJob:
@@ -139,7 +146,13 @@ def test_what_is_settled_is_counted_per_queue_and_kind() -> None:
         Outcome(leased(5, "push"), Done(), 0.0),
         Outcome(leased(6, "mail", queue="p"), Done(), 1.0),
     ]
-    counted = tallies([Settlement(lease(key=None), said[:3]), Settlement(lease(), said[3:])])
+    counted = tallies(
+        [
+            Settlement(lease(key=None), said[:3]),
+            Settlement(lease(), said[3:5]),
+            Settlement(lease(queue="p"), said[5:]),
+        ]
+    )
     assert [(one.queue, one.kind) for one in counted] == [
         ("p", "mail"),
         ("q", "mail"),

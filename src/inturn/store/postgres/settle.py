@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -58,6 +59,7 @@ async def settle(
             runs.append((lease.token, lease.lane, first, last))
     if not (open_runs or keyed_runs or parked or others):
         return
+    keyed_runs.sort(key=itemgetter(1))
     counts: Counter[int] = Counter()
     for token, _, first, last in chain(open_runs, keyed_runs):
         counts[token] += last - first + 1

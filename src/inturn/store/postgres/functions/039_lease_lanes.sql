@@ -24,11 +24,12 @@ begin
             order by r.n);
     end if;
     select
-        array_agg(r.lane order by r.lane) as lanes,
-        array_agg(r.last order by r.lane) as lasts,
-        array_agg(r.attempt order by r.lane) as attempts
+        array_agg(s.lane) as lanes, array_agg(s.last) as lasts, array_agg(s.attempt) as attempts
     into v
-    from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt);
+    from (
+        select * from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt)
+        order by lane
+    ) s;
     -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
     -- indexed column that changed with every claim would leave a dead index entry with each.
     update inturn.lane l set

@@ -151,53 +151,30 @@ begin
     end loop;
 end $$;
 
--- Ranges of keyed lanes are done, each from its lane's head on: a lane whose run has ended is
--- claimable again, or rests. (Nobody else moves a leased lane's head or cursor: the lease row is
--- locked.)
+-- Ranges of keyed lanes are done, each from its lane's head on, given in the order of lanes: a lane
+-- whose run has ended is claimable again, or rests. (Nobody else moves a leased lane's head or
+-- cursor: the lease row is locked.)
 create or replace function inturn.complete_keyed(
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[], p_now timestamptz
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    d record;  -- what is done, in the order of lanes
-    v_ended bigint[];
-    v_begun bigint[];
     v_idle bigint[];
+    v_count integer;
+    v_left integer := cardinality(p_tokens);
 begin
-    select
-        array_agg(r.token order by r.lane) as tokens,
-        array_agg(r.lane order by r.lane) as lanes,
-        array_agg(r.first order by r.lane) as firsts,
-        array_agg(r.last order by r.lane) as lasts
-    into d
-    from unnest(p_tokens, p_lanes, p_firsts, p_lasts) as r(token, lane, first, last);
-    select
-        coalesce(array_agg(l.id) filter (where l.ended), '{}'),
-        coalesce(array_agg(l.id) filter (where not l.ended), '{}')
-    into v_ended, v_begun
-    from (
-        select l.id, l.cursor = d.lasts[width_bucket(l.id, d.lanes)] + 1 as ended
-        from inturn.lane l
-        where l.id = any(d.lanes) and l.key is not null
-          and l.token = d.tokens[width_bucket(l.id, d.lanes)]
-          and l.head = d.firsts[width_bucket(l.id, d.lanes)]
-          and l.cursor > d.lasts[width_bucket(l.id, d.lanes)]
-    ) l;
-    if cardinality(v_ended) + cardinality(v_begun) < cardinality(p_tokens) then
-        perform inturn.lost(p_tokens);
-    end if;
     -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
     -- only tried.
     v_idle := array(
         select t.lane
         from inturn.tail t
-        where t.lane = any(v_ended) and t.last = d.lasts[width_bucket(t.lane, d.lanes)]
+        where t.lane = any(p_lanes) and t.last = p_lasts[width_bucket(t.lane, p_lanes)]
         for update skip locked);
     if cardinality(v_idle) > 0 then
-        perform inturn.rest(v_idle);
+        v_left := v_left - inturn.rest_leased(v_idle, p_tokens, p_lanes, p_firsts, p_lasts);
     end if;
-    if cardinality(v_idle) < cardinality(v_ended) then
+    if v_left > 0 then
         update inturn.lane l set
             token = null, ready_at = null, head = l.cursor,
             head_attempt = 0, head_crashes = 0, head_errors = null,
@@ -205,14 +182,50 @@ begin
             (kind, priority, round, waiting_since, rank_at) = (
                 select h.kind, h.priority, h.round, h.since, h.rank_at
                 from inturn.head(l, p_now) h)
-        where l.id = any(v_ended) and l.id <> all(v_idle);
+        where l.id = any(p_lanes) and l.key is not null
+          and l.token = p_tokens[width_bucket(l.id, p_lanes)]
+          and l.head = p_firsts[width_bucket(l.id, p_lanes)]
+          and l.cursor = p_lasts[width_bucket(l.id, p_lanes)] + 1;
+        get diagnostics v_count = row_count;
+        v_left := v_left - v_count;
     end if;
-    if cardinality(v_begun) > 0 then
+    if v_left > 0 then
         update inturn.lane l set
-            head = d.lasts[width_bucket(l.id, d.lanes)] + 1,
+            head = p_lasts[width_bucket(l.id, p_lanes)] + 1,
             head_attempt = 1, head_crashes = 0, head_errors = null
-        where l.id = any(v_begun);
+        where l.id = any(p_lanes) and l.key is not null
+          and l.token = p_tokens[width_bucket(l.id, p_lanes)]
+          and l.head = p_firsts[width_bucket(l.id, p_lanes)]
+          and l.cursor > p_lasts[width_bucket(l.id, p_lanes)] + 1;
+        get diagnostics v_count = row_count;
+        v_left := v_left - v_count;
     end if;
+    if v_left > 0 then
+        perform inturn.lost(p_tokens);
+    end if;
+end $$;
+
+-- Put lanes to sleep whose last jobs are done, as inturn.rest does, if they are still leased.
+-- Returns how many were.
+create or replace function inturn.rest_leased(
+    p_idle bigint[],
+    p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
+) returns integer language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_count integer;
+begin
+    update inturn.tail set last = last where lane = any(p_idle);
+    update inturn.lane l set
+        head = l.cursor, token = null, active = false, waiting_since = null, suspect = false,
+        head_attempt = 0, head_crashes = 0, head_errors = null
+    where l.id = any(p_idle)
+      and l.token = p_tokens[width_bucket(l.id, p_lanes)]
+      and l.head = p_firsts[width_bucket(l.id, p_lanes)]
+      and l.cursor = p_lasts[width_bucket(l.id, p_lanes)] + 1;
+    get diagnostics v_count = row_count;
+    return v_count;
 end $$;
 
 -- Jobs leased from parked are done: they go.
