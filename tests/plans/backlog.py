@@ -29,12 +29,12 @@ from (
 ) lines;
 insert into inturn.lane (id, queue, key, kind, priority, round, active, waiting_since, rank_at,
                          suspect, suspect_last)
-overriding system value
 select lane, queue, key, 'k', 0, 0, true, since, since,
        queue = 'haunted' and since < now() - interval '2 days' + interval '5000.5 seconds',
        case when queue = 'haunted' then 4 else 0 end from line;
-select setval(pg_get_serial_sequence('inturn.lane', 'id'), (select max(lane) from line));
-insert into inturn.tail (lane, last) select lane, jobs from line;
+insert into inturn.tail (lane, queue, key, last) overriding system value
+select lane, queue, key, jobs from line;
+select setval(pg_get_serial_sequence('inturn.tail', 'lane'), (select max(lane) from line));
 insert into inturn.job (lane, position, id, kind, payload, priority, round, attempts_max,
                         enqueued_at)
 select lane, p, ('01900000-0000-7000-8000-' || lpad(to_hex(row_number() over ()), 12, '0'))::uuid,

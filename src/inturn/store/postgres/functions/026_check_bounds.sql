@@ -44,8 +44,8 @@ begin
             having sum(adds) > 0
         ) j
         join inturn.queue q on q.name = j.queue and q.lane_depth_max is not null
-        left join inturn.lane l on l.queue = j.queue and l.key = j.key
-        left join inturn.tail t on t.lane = l.id
+        left join inturn.tail t on t.queue = j.queue and t.key = j.key
+        left join inturn.lane l on l.id = t.lane
     loop
         if r.depth + r.adds > r.lane_depth_max then
             raise exception 'lane % of queue % holds % jobs and may hold %',

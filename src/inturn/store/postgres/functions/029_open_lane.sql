@@ -24,16 +24,15 @@ begin
     end if;
     if v_lane is null then
         perform inturn.make_queues(array[p_queue]);
-        insert into inturn.lane (queue, kind, priority, round)
-        values (p_queue, p_kind, p_priority, p_round) returning id into v_lane;
-        insert into inturn.tail (lane, round) values (v_lane, p_round);
+        insert into inturn.tail (queue, round) values (p_queue, p_round) returning lane into v_lane;
+        insert into inturn.lane (id, queue, kind, priority, round)
+        values (v_lane, p_queue, p_kind, p_priority, p_round);
     end if;
     return v_lane;
 end $$;
 
 -- The open lane to append to, its tail locked; null when there is none, or when those there are
--- have
--- long lines and there are fewer than four.
+-- have long lines and there are fewer than four.
 create or replace function inturn.free_open_lane(
     p_queue text, p_kind text, p_priority integer, p_round integer, p_taken bigint[]
 ) returns bigint language plpgsql
@@ -44,10 +43,13 @@ declare
     v_thousands bigint;
 begin
     select t.lane, (t.last - l.cursor + 1) / 1000 into v_lane, v_thousands
-    from inturn.lane l join inturn.tail t on t.lane = l.id
+    from inturn.lane l
+    join inturn.tail t on t.lane = l.id
     where l.queue = p_queue and l.key is null and l.kind = p_kind and l.priority = p_priority
       and l.round = p_round and l.id <> all(array_remove(p_taken, null))
-    order by (t.last - l.cursor + 1) / 1000, l.id limit 1 for update of t skip locked;
+    order by (t.last - l.cursor + 1) / 1000, l.id
+    limit 1
+    for update of t skip locked;
     if v_thousands > 0 and 4 > (
         select count(*) from inturn.lane l
         where l.queue = p_queue and l.key is null and l.kind = p_kind and l.priority = p_priority

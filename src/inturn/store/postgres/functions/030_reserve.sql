@@ -13,12 +13,11 @@
 create or replace function inturn.reserve(
     p_queues text[], p_keys text[], p_kinds text[], p_priorities integer[], p_rounds integer[],
     p_rounds_last integer[], p_counts integer[], p_sinces timestamptz[], p_now timestamptz,
-        p_bounded boolean,
+    p_bounded boolean,
     out lanes bigint[], out befores bigint[], out floors integer[], out at timestamptz
 ) language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-    set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan as $$
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
     v_groups integer := cardinality(p_queues);
@@ -36,52 +35,61 @@ begin
     lanes := array_fill(null::bigint, array[v_groups]);
     loop
         if v_groups = 1 and p_keys[1] is not null then
-            select array[l.id] into lanes from inturn.lane l
-            where l.queue = p_queues[1] and l.key = p_keys[1];
+            select array[t.lane] into lanes
+            from inturn.tail t where t.queue = p_queues[1] and t.key = p_keys[1];
             v_missing := lanes is null;
         else
-            select array_agg(coalesce(l.id, lanes[g.n]) order by g.n),
-                bool_or(l.id is null and g.key is not null),
-                   bool_or(g.key is null)
+            select
+                array_agg(coalesce(t.lane, lanes[g.n]) order by g.n),
+                bool_or(t.lane is null and g.key is not null),
+                bool_or(g.key is null)
             into lanes, v_missing, v_open
             from unnest(p_queues, p_keys) with ordinality as g(queue, key, n)
             left join lateral (
-                select o.id from inturn.lane o where o.queue = g.queue and o.key = g.key limit 1
-            ) l on true;
+                select o.lane from inturn.tail o where o.queue = g.queue and o.key = g.key limit 1
+            ) t on true;
         end if;
         if v_missing then
             perform inturn.make_queues(p_queues);
-            with made as (
-                insert into inturn.lane (queue, key, kind, priority, round, active, waiting_since,
-                    rank_at)
-                select g.queue, g.key, g.kind, g.priority, g.round, true, coalesce(g.since, at),
-                       inturn.rank(coalesce(g.since, at), g.priority,
-                           coalesce(q.aging_seconds, 300))
-                from unnest(p_queues, p_keys, p_kinds, p_priorities, p_rounds, p_sinces)
-                    as g(queue, key, kind, priority, round, since)
-                left join inturn.queue q on q.name = g.queue
-                where g.key is not null
-                  and not exists (select from inturn.lane l where l.queue = g.queue
-                      and l.key = g.key)
-                order by g.queue, g.key
+            with named as (
+                select g.*, nextval('inturn.tail_lane_seq') as lane
+                from (
+                    select g.*
+                    from unnest(p_queues, p_keys, p_kinds, p_priorities, p_rounds, p_sinces)
+                        as g(queue, key, kind, priority, round, since)
+                    where g.key is not null
+                    order by g.queue, g.key
+                ) g
+                where not exists (
+                    select from inturn.tail t where t.queue = g.queue and t.key = g.key)
+            ), made as (
+                insert into inturn.tail (lane, queue, key) overriding system value
+                select n.lane, n.queue, n.key from named n
                 on conflict (queue, key) where key is not null do nothing
-                returning id
+                returning lane
             )
-            insert into inturn.tail (lane) select id from made;
+            insert into inturn.lane (
+                id, queue, key, kind, priority, round, active, waiting_since, rank_at)
+            select
+                n.lane, n.queue, n.key, n.kind, n.priority, n.round, true, coalesce(n.since, at),
+                inturn.rank(coalesce(n.since, at), n.priority, coalesce((
+                    select q.aging_seconds from inturn.queue q where q.name = n.queue), 300))
+            from named n
+            where n.lane = any(array(select m.lane from made m));
             continue;
         end if;
         if v_open then
             for i in 1 .. v_groups loop
                 if p_keys[i] is null and lanes[i] is null then
-                    lanes[i] := inturn.open_lane(p_queues[i], p_kinds[i], p_priorities[i],
-                        p_rounds[i], lanes);
+                    lanes[i] := inturn.open_lane(
+                        p_queues[i], p_kinds[i], p_priorities[i], p_rounds[i], lanes);
                 end if;
             end loop;
         end if;
 
-        select array_agg(g.lane order by g.lane), array_agg(g.n order by g.lane) into v_sorted,
-            v_places
-        from unnest(lanes) with ordinality as g(lane, n);
+        select array_agg(g.lane), array_agg(g.n)
+        into v_sorted, v_places
+        from (select * from unnest(lanes) with ordinality as g(lane, n) order by g.lane) g;
         if 0 = all(p_rounds_last) then
             with moved as (
                 update inturn.tail t
@@ -106,8 +114,8 @@ begin
             if cardinality(befores) = v_groups then
                 update inturn.tail t set
                     last = t.last + p_counts[v_places[width_bucket(t.lane, v_sorted)]],
-                    round = greatest(t.round, p_rounds_last[v_places[width_bucket(t.lane,
-                        v_sorted)]])
+                    round = greatest(
+                        t.round, p_rounds_last[v_places[width_bucket(t.lane, v_sorted)]])
                 where t.lane = any(v_sorted);
                 exit;
             end if;
@@ -118,9 +126,10 @@ begin
     -- A new statement, so that at "read committed" it sees what was committed before the tail was
     -- locked: a lane that is active now cannot become inactive while the tail is held. A lane that
     -- was left active although drained learns its new head, too.
-    select array_agg(l.id) filter (
-               where not l.active or (l.key is not null and l.token is null and l.drained)),
-           array_agg(distinct l.queue) filter (where l.token is null and l.drained)
+    select
+        array_agg(l.id) filter (
+            where not l.active or (l.key is not null and l.token is null and l.drained)),
+        array_agg(distinct l.queue) filter (where l.token is null and l.drained)
     into v_asleep, v_woken
     from (
         select l.*, l.cursor > befores[v_places[width_bucket(l.id, v_sorted)]] as drained
@@ -131,14 +140,17 @@ begin
             active = true,
             kind = p_kinds[v_places[width_bucket(l.id, v_sorted)]],
             priority = p_priorities[v_places[width_bucket(l.id, v_sorted)]],
-            round = greatest(p_rounds[v_places[width_bucket(l.id, v_sorted)]],
-                             floors[v_places[width_bucket(l.id, v_sorted)]]),
+            round = greatest(
+                p_rounds[v_places[width_bucket(l.id, v_sorted)]],
+                floors[v_places[width_bucket(l.id, v_sorted)]]),
             waiting_since = coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
             head_attempt = 0, head_crashes = 0, head_errors = null,
-            rank_at = case when l.paused_at is null and l.halted_at is null then inturn.rank(
-                coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
-                p_priorities[v_places[width_bucket(l.id, v_sorted)]],
-                coalesce((select q.aging_seconds from inturn.queue q where q.name = l.queue), 300))
+            rank_at = case
+                when l.paused_at is null and l.halted_at is null then inturn.rank(
+                    coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
+                    p_priorities[v_places[width_bucket(l.id, v_sorted)]],
+                    coalesce((
+                        select q.aging_seconds from inturn.queue q where q.name = l.queue), 300))
             end
         where l.id = any(v_asleep);
     end if;

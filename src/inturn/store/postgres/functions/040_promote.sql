@@ -25,11 +25,11 @@ begin
             order by p.run_at, p.id limit p_jobs_max for update skip locked
         ) due;
         exit when d.ids is null;
-        v_known := array(select l.key from inturn.lane l where l.queue = p_queue
-            and l.key = any(d.wanted));
+        v_known := array(
+            select t.key from inturn.tail t where t.queue = p_queue and t.key = any(d.wanted));
         v_free := array(
-            select l.key from inturn.lane l join inturn.tail t on t.lane = l.id
-            where l.queue = p_queue and l.key = any(v_known) for update of t skip locked);
+            select t.key from inturn.tail t where t.queue = p_queue and t.key = any(v_known)
+            for update skip locked);
         perform inturn.move_due(array(
             select due.id from unnest(d.ids, d.keys) as due(id, key)
             where due.key is null or due.key = any(v_free)), p_now);

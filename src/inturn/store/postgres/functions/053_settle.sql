@@ -96,34 +96,41 @@ begin
     end if;
 end $$;
 
--- So many jobs of leases are settled: one that has none left goes, in the order of their tokens.
--- Raises if a lease is gone, or never had so many.
+-- So many jobs of leases are settled: one that has none left goes. Raises if a lease is gone, or
+-- never had so many. Most leases are settled whole and by one call; what another call may be at as
+-- well is locked before it is looked at again.
 create or replace function inturn.lessen(p_tokens bigint[], p_counts bigint[]) returns void
 language plpgsql as $$
 declare
-    v_gone bigint[];
+    v_gone bigint[] := '{}';
     v_left bigint[];
+    v_some bigint[];
 begin
-    with gone as (
-        delete from inturn.lease l
-        where l.token = any(p_tokens)
-          and l.unsettled = p_counts[width_bucket(l.token, p_tokens)]
-        returning l.token
-    )
-    select coalesce(array_agg(token), '{}') into v_gone from gone;
-    if cardinality(v_gone) = cardinality(p_tokens) then
-        return;
-    end if;
+    for v_look in 1 .. 2 loop
+        with gone as (
+            delete from inturn.lease l
+            where l.token = any(p_tokens)
+              and l.unsettled = p_counts[width_bucket(l.token, p_tokens)]
+            returning l.token
+        )
+        select v_gone || array_agg(token) into v_gone from gone;
+        if cardinality(v_gone) = cardinality(p_tokens) then
+            return;
+        end if;
+        v_left := array(select unnest(p_tokens) except select unnest(v_gone) order by 1);
+        if v_look = 1 then
+            perform inturn.hold(v_left);
+        end if;
+    end loop;
     with lessened as (
         update inturn.lease l set
             unsettled = l.unsettled - p_counts[width_bucket(l.token, p_tokens)]
-        where l.token = any(p_tokens) and l.token <> all(v_gone)
-          and l.unsettled > p_counts[width_bucket(l.token, p_tokens)]
+        where l.token = any(v_left) and l.unsettled > p_counts[width_bucket(l.token, p_tokens)]
         returning l.token
     )
-    select coalesce(array_agg(token), '{}') into v_left from lessened;
-    if cardinality(v_gone) + cardinality(v_left) < cardinality(p_tokens) then
-        perform inturn.lost(array(select unnest(p_tokens) except select unnest(v_gone || v_left)));
+    select coalesce(array_agg(token), '{}') into v_some from lessened;
+    if cardinality(v_some) < cardinality(v_left) then
+        perform inturn.lost(array(select unnest(v_left) except select unnest(v_some)));
     end if;
 end $$;
 

@@ -7,7 +7,7 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     l inturn.lane;
 begin
-    select * into l from inturn.lane where queue = p_queue and key = p_key for update;
+    select * into l from inturn.lane where id = inturn.lane_of(p_queue, p_key) for update;
     if not found then
         raise exception 'queue % has no lane %', p_queue, p_key using errcode = 'IT006';
     end if;
@@ -57,7 +57,7 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     l inturn.lane;
 begin
-    select * into l from inturn.lane where queue = p_queue and key = p_key for update;
+    select * into l from inturn.lane where id = inturn.lane_of(p_queue, p_key) for update;
     if not found then
         raise exception 'queue % has no lane %', p_queue, p_key using errcode = 'IT006';
     end if;

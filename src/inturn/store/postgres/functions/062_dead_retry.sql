@@ -5,14 +5,12 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
 begin
-    -- The lane before the dead letter: the order in which everyone else locks them.
-    perform from inturn.lane where halted_job = p_job for update;
-    select * into d from inturn.dead where id = p_job for update;
-    if not found then
+    d := inturn.lock_dead(p_job);
+    if d.id is null then
         return false;
     end if;
     if exists (
-        select from inturn.lane where queue = d.queue and key = d.key and halted_job = p_job
+        select from inturn.lane where id = inturn.lane_of(d.queue, d.key) and halted_job = p_job
     ) then
         perform inturn.decide_lane(d.queue, d.key, 'retry', '', v_now);
         return true;
@@ -35,17 +33,29 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
 begin
-    perform from inturn.lane where halted_job = p_job for update;
-    select * into d from inturn.dead where id = p_job for update;
-    if not found then
+    d := inturn.lock_dead(p_job);
+    if d.id is null then
         return false;
     end if;
     if exists (
-        select from inturn.lane where queue = d.queue and key = d.key and halted_job = p_job
+        select from inturn.lane where id = inturn.lane_of(d.queue, d.key) and halted_job = p_job
     ) then
         perform inturn.decide_lane(d.queue, d.key, 'drop', p_by, v_now);
     else
         perform inturn.drop_dead(p_job, p_by, v_now);
     end if;
     return true;
+end $$;
+
+-- A dead letter, locked together with its lane if it has one: the lane first, the order in which
+-- everyone else locks them.
+create or replace function inturn.lock_dead(p_job uuid) returns inturn.dead language plpgsql as $$
+declare
+    d inturn.dead;
+begin
+    perform from inturn.lane l
+    where l.id = (select inturn.lane_of(x.queue, x.key) from inturn.dead x where x.id = p_job)
+    for update;
+    select * into d from inturn.dead where id = p_job for update;
+    return d;
 end $$;

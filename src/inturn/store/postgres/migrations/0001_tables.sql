@@ -24,7 +24,7 @@ create table inturn.queue (
 -- positions head .. cursor - 1 are leased under token. An open lane's leases are rows of run.
 -- Columns of fixed length come first: what stands behind a text is dear to reach.
 create table inturn.lane (
-    id bigint generated always as identity primary key,
+    id bigint primary key,                    -- its tail's
     head bigint not null default 1,           -- keyed: first position not settled
     cursor bigint not null default 1,         -- first position not claimed
     suspect_last bigint not null default 0,   -- keyed: up to here, jobs are leased alone
@@ -55,7 +55,6 @@ create table inturn.lane (
     check ((paused_at is null) = (paused_by is null))
 ) with (fillfactor = 50);
 
-create unique index lane_key on inturn.lane (queue, key) where key is not null;
 create index lane_open on inturn.lane (queue, kind, priority, round) where key is null;
 create index lane_claimable on inturn.lane (queue, round, rank_at)
     where rank_at is not null and not suspect;
@@ -65,11 +64,16 @@ create index lane_sleeping on inturn.lane (queue, ready_at) where ready_at is no
 
 -- The producers' row. Positions are taken from it under its lock, so that within a lane the order
 -- of positions is the order of commits. last round: rounds never fall within a lane.
+-- A lane is found by its name here and not in its other row, which changes its place in an index
+-- with every claim and so has to be entered anew in each.
 create table inturn.tail (
-    lane bigint primary key,
+    lane bigint generated always as identity primary key,
     last bigint not null default 0,
-    round integer not null default 0
+    round integer not null default 0,
+    queue text not null,
+    key text
 ) with (fillfactor = 50);
+create unique index tail_key on inturn.tail (queue, key) where key is not null;
 
 -- The log. Only appended to, and pruned in ranges.
 create table inturn.job (

@@ -13,6 +13,8 @@ select said from (
     cross join lateral unnest(array[
         case when t.lane is null
              then format('%s has no tail.', name) end,
+        case when (t.queue, t.key) is distinct from (l.queue, l.key) and t.lane is not null
+             then format('%s has the tail of lane %L of queue %L.', name, t.key, t.queue) end,
         case when not l.active and t.last >= l.cursor
              then format('%s is not active although positions %s to %s wait in it: they are '
                          'stranded.', name, l.cursor, t.last) end,

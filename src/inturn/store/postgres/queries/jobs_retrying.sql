@@ -10,4 +10,6 @@ where l.key is not null and l.token is null and l.halted_at is null and l.active
   and ($2::text is null or l.queue = $2)
   and ($3::text is null or j.kind = $3)
   and ($4::text is null or l.key = $4)
+  and ($2::text is null or $4::text is null or l.id = (
+      select lane from inturn.tail where queue = $2 and key = $4))
 order by j.id limit $5::bigint

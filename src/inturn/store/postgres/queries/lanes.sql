@@ -17,5 +17,6 @@ cross join lateral (
     select t.last - l.cursor + 1 - count(*) as depth from inturn.cancelled c
     where c.lane = l.id and c.position >= l.cursor
 ) w
-where l.queue = $1 and ($2::text is null or l.key = $2) and l.id > $3::bigint
+where l.queue = $1 and l.id > $3::bigint
+  and ($2::text is null or l.id = (select lane from inturn.tail where queue = $1 and key = $2))
 order by l.id limit $4::bigint
