@@ -38,7 +38,7 @@ app = typer.Typer(help="Look at dead letters, retry or drop them.", no_args_is_h
 _COLUMNS = (
     Column("job"),
     Column("queue", shrinks=True),
-    Column("kind", shrinks=True),
+    Column("kind", shrinks=True, wide=True),
     Column("key", shrinks=True),
     Column("died", right=True),
     Column("tries", right=True, wide=True),

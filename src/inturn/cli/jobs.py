@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("queue", shrinks=True),
     Column("kind", shrinks=True),
     Column("key", shrinks=True),
-    Column("age", right=True),
+    Column("age", right=True, wide=True),
     Column("attempt", right=True, wide=True),
     Column("what", shrinks=True, wide=True),
 )
@@ -139,7 +139,7 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("waits for", "\n".join(str(one) for one in view.waits_for)),
         ("worker", plain(view.worker or "")),
         ("lease until", time_text(view.leased_until)),
-        ("attempts", f"{view.attempt} of {job.attempts_max}"),
+        ("attempts", f"{view.attempt} of {job.attempts_max}" if view.attempt else ""),
         ("suspect", "yes: it runs alone" if view.suspect else ""),
         ("priority", str(job.priority) if job.priority else ""),
         ("round", str(job.round) if job.round else ""),
@@ -164,7 +164,7 @@ def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
         one_line(job.kind),
         one_line(job.key),
         age(job.enqueued_at, now),
-        f"{view.attempt}/{job.attempts_max}",
+        f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
         _what(view),
     )
 
@@ -180,6 +180,6 @@ def _what(view: JobView) -> str:
         case JobState.BLOCKED:
             return f"waits for {len(view.waits_for)}"
         case JobState.WAITING:
-            return "" if view.ahead is None else f"behind {view.ahead}"
+            return "" if view.ahead is None else f"behind {view.ahead}" if view.ahead else "next"
         case _:
             return one_line(view.reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import shlex
 from typing import Any
 
 import typer
@@ -60,7 +60,6 @@ def _list(
 
     async def listed(store: Store) -> None:
         await insist_on_queue(store, queue)
-        now = await store.now()
         found = pages(
             lambda cursor, rows_max: store.lanes(queue, key=key, cursor=cursor, rows_max=rows_max),
             cursor=cursor,
@@ -72,7 +71,7 @@ def _list(
             found,
             document=_document,
             columns=_COLUMNS,
-            cells=lambda lane: _cells(lane, now),
+            cells=_cells,
             empty="No such lanes.",
         )
 
@@ -84,7 +83,8 @@ def _explain(call: Call, queue: QueueArgument, key: KeyArgument) -> None:
     """Say what a keyed lane does, and what its jobs wait for."""
     lane, said = call.run(lambda store: _explained(store, queue, key))
     what = f"Lane {key!r} of queue {queue!r} is {lane.state}; {count(lane.depth, 'job')} in line."
-    hint = f"Lead it on with `inturn lanes retry {queue} {key}`, or skip, or drop."
+    where = shlex.join(["--", queue, key]) if key.startswith("-") else shlex.join([queue, key])
+    hint = f"Lead it on with `inturn lanes retry {where}`, or skip, or drop."
     lines = [what, said or "", hint if lane.state is LaneState.HALTED else ""]
     call.out.answer(
         _document(lane) | {"explanation": said}, plain("\n".join(line for line in lines if line))
@@ -156,7 +156,7 @@ def _document(lane: LaneView) -> dict[str, Any]:
     return {name: getattr(lane, name) for name in lane.__struct_fields__}
 
 
-def _cells(lane: LaneView, now: datetime) -> tuple[Any, ...]:
+def _cells(lane: LaneView) -> tuple[Any, ...]:
     return (
         "(open)" if lane.key is None else one_line(lane.key),
         state_text(lane.state),
@@ -170,7 +170,7 @@ def _cells(lane: LaneView, now: datetime) -> tuple[Any, ...]:
 
 def _waits_for(lane: LaneView) -> str:
     if lane.halted_job is not None:
-        return f"a person: {lane.halted_job}"
+        return str(lane.halted_job)
     if lane.paused_by is not None:
         return one_line(f"resume, paused by {lane.paused_by}")
     if lane.state is LaneState.GATED:

@@ -10,11 +10,10 @@ import msgspec
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from inturn.cli.sheet import Column, Sheet, fields
+from inturn.cli.sheet import Cells, Column, Sheet, fields, print_to
 from inturn.store.protocol import Page
 
 Row = TypeVar("Row")
-Cells = Sequence[str | Text]
 Document = Mapping[str, Any]
 
 _UNBOUNDED = 10_000  # columns of output that is not a terminal: a row is a line, and stays whole
@@ -41,7 +40,7 @@ class Printer:
         elif isinstance(text, str):
             self._write(text)
         else:
-            self.console.print(text)
+            print_to(self.console, text)
 
     def fields(self, document: Document, rows: Iterable[tuple[str, str | Text]]) -> None:
         """Print one thing: the document as JSON, or a line for each field that has a value."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+Cells = Sequence[str | Text]
 
 WIDE = 110  # columns of a terminal from which there is room for more
 
@@ -50,25 +52,17 @@ class Sheet:
         self._columns = [columns[place] for place in self._chosen]
         self._widths: list[int] = []
 
-    def print(self, rows: Sequence[Sequence[str | Text]]) -> None:
+    def print(self, rows: Sequence[Cells]) -> None:
         """Print some rows, under a header if they are the first."""
-        table = self.table(rows)
         if self._console.is_terminal:
-            self._console.print(table)
+            self._console.print(self.table(rows))
             return
-        with self._console.capture() as capture:
-            self._console.print(table)
-        for line in capture.get().splitlines():
-            self._console.file.write(line.rstrip() + "\n")
+        for line in self._lines(rows):
+            self._console.file.write(line + "\n")
 
-    def table(self, rows: Sequence[Sequence[str | Text]]) -> Table:
+    def table(self, rows: Sequence[Cells]) -> Table:
         """Return the rows as a table as wide as the console allows."""
-        chosen = [[row[place] for place in self._chosen] for row in rows]
-        is_first = not self._widths
-        if is_first:
-            by_column = zip(self._heads(), *chosen, strict=True)
-            natural = [max(map(_width, cells)) for cells in by_column]
-            self._widths = _fitted(natural, self._columns, self._console.width)
+        chosen, is_first = self._measured(rows)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=is_first)
         for column, width in zip(self._columns, self._widths, strict=True):
             table.add_column(
@@ -76,15 +70,42 @@ class Sheet:
                 justify="right" if column.right else "left",
                 no_wrap=True,
                 overflow="ellipsis",
-                width=width if self._console.is_terminal else None,
-                min_width=width,
+                width=width,
             )
         for cells in chosen:
             table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
         return table
 
-    def _heads(self) -> list[str]:
+    def _lines(self, rows: Sequence[Cells]) -> Iterator[str]:
+        """Yield the rows as plain lines, nothing shortened; ten times as quick as a table."""
+        chosen, is_first = self._measured(rows)
+        for cells in [self._heads(), *chosen] if is_first else chosen:
+            padded = map(_padded, cells, self._widths, self._columns)
+            yield (" " * _GAP).join(padded).rstrip()
+
+    def _measured(self, rows: Sequence[Cells]) -> tuple[list[Cells], bool]:
+        """Return the cells to show, and whether they are the first, which settle the widths."""
+        chosen: list[Cells] = [[row[place] for place in self._chosen] for row in rows]
+        if self._widths:
+            return chosen, False
+        by_column = zip(self._heads(), *chosen, strict=True)
+        natural = [max(map(_width, cells)) for cells in by_column]
+        self._widths = _fitted(natural, self._columns, self._console.width)
+        return chosen, True
+
+    def _heads(self) -> Cells:
         return [column.head for column in self._columns]
+
+
+def print_to(console: Console, shown: RenderableType) -> None:
+    """Print to a terminal as it is, elsewhere without blanks at the ends of lines."""
+    if console.is_terminal:
+        console.print(shown)
+        return
+    with console.capture() as capture:
+        console.print(shown)
+    for line in capture.get().splitlines():
+        console.file.write(line.rstrip() + "\n")
 
 
 def fields(rows: Iterable[tuple[str, str | Text]]) -> Table:
@@ -106,6 +127,11 @@ def state_text(state: str) -> Text:
 def number_text(number: int, style: str = "") -> Text:
     """Return a number; nothing stands back."""
     return Text(f"{number:,}", style if number else "dim")
+
+
+def _padded(cell: str | Text, width: int, column: Column) -> str:
+    blanks = " " * (width - _width(cell))
+    return blanks + str(cell) if column.right else str(cell) + blanks
 
 
 def _width(cell: str | Text) -> int:

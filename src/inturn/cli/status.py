@@ -15,7 +15,7 @@ from rich.text import Text
 from inturn.cli.call import Call, command
 from inturn.cli.documents import queue_document
 from inturn.cli.plain import age, count, one_line, time_text
-from inturn.cli.sheet import WIDE, Column, Sheet, number_text
+from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
 from inturn.model.errors import BadInput
 from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
@@ -68,7 +68,7 @@ async def _watched(call: Call, store: Store) -> None:
             if console.is_terminal:
                 live.update(shown, refresh=True)
             else:
-                console.print(shown)
+                print_to(console, shown)
                 console.file.flush()
             await asyncio.sleep(WATCH_SECONDS)
 

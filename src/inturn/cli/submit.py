@@ -12,10 +12,9 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.jobs import ID
 from inturn.cli.options import job_id
-from inturn.cli.plain import plain
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
-from inturn.model.job import NewJob, Ticket
+from inturn.model.job import NewJob
 
 
 def add_to(app: typer.Typer) -> None:
@@ -76,7 +75,9 @@ def _submit(
         timeout_seconds=timeout,
     )
     [ticket] = call.run(lambda store: store.enqueue([job]))
-    call.out.answer(msgspec.structs.asdict(ticket), plain(_ticket_text(ticket)))
+    call.out.answer(msgspec.structs.asdict(ticket), str(ticket.id))
+    if ticket.duplicate and not call.out.as_json:
+        print("This dedupe key was known: that is the first job's id.", file=sys.stderr)
 
 
 def read_payload(given: str) -> str:
@@ -111,9 +112,3 @@ def _text(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InvalidPayload(f"{name} is not UTF-8 text: {error}. A payload is JSON.") from error
-
-
-def _ticket_text(ticket: Ticket) -> str:
-    if ticket.duplicate:
-        return f"{ticket.id} (submitted before under this dedupe key)"
-    return str(ticket.id)
