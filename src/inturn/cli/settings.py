@@ -60,15 +60,18 @@ def shown(url: str) -> str:
 
 def _named_in(path: Path) -> str | None:
     try:
-        tools = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(
             f"{path} cannot be read: {error}. Mend it, or name the store with --store."
         ) from error
-    url = tools.get("inturn", {}).get("store")
-    if url is not None and not isinstance(url, str):
-        raise BadInput(f"{path}: store under [tool.inturn] must be text, not {url!r}.")
-    return url
+    match content:
+        case {"tool": {"inturn": {"store": str(url)}}}:
+            return url
+        case {"tool": {"inturn": {"store": other}}}:
+            raise BadInput(f"{path}: store under [tool.inturn] must be text, not {other!r}.")
+        case _:
+            return None
 
 
 def _seen_from(url: str, home: Path, folder: Path) -> str:
