@@ -10,7 +10,7 @@ import pytest
 from inturn.cli.exits import ExitCode, code_of
 from inturn.model import errors
 from inturn.model.errors import InturnError
-from tests.cli.support import Cli
+from tests.cli.support import NOWHERE, Cli
 
 READS = [("status",), ("jobs", "list"), ("store", "info"), ("store", "check"), ("submit", "k")]
 
@@ -177,3 +177,44 @@ def test_every_error_has_its_exit_code() -> None:
     }
     for wanted_code, names in wanted.items():
         assert {code(name) for name in names} == {wanted_code}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs", "list", "--queue", "nope"),
+        ("dead", "list", "--queue", "nope"),
+        ("dead", "retry", "--all", "--queue", "nope", "--yes"),
+        ("lanes", "list", "nope"),
+        ("stats", "nope"),
+        ("queues", "pause", "nope"),
+        ("queues", "resume", "nope"),
+        ("queues", "open-gate", "nope", "1"),
+        ("queues", "advance-gate", "nope"),
+    ],
+    ids=" ".join,
+)
+def test_a_queue_that_is_not_there_is_named_and_not_made(
+    sqlite_cli: Cli, arguments: tuple[str, ...]
+) -> None:
+    for format in ((), ("--json",)):
+        ran = sqlite_cli(*arguments, *format)
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err == (
+            "inturn: there is no queue 'nope': nothing was ever submitted to it.\n"
+            "`inturn queues list` shows the queues there are; "
+            "`inturn queues configure` makes one.\n"
+        )
+    assert sqlite_cli.json("queues", "list") == {"queues": []}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("jobs", "show"), ("jobs", "explain"), ("jobs", "cancel"), ("dead", "show")],
+    ids=" ".join,
+)
+def test_a_job_that_is_not_there_is_not_found(cli: Cli, arguments: tuple[str, ...]) -> None:
+    ran = cli(*arguments, str(NOWHERE))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"inturn: there is no job {NOWHERE} here")
+    assert len(ran.err.splitlines()) == 2

@@ -12,7 +12,7 @@ from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.protocol import Store
-from tests.cli.support import NOWHERE, Cli, bury, halt_lane, settle_next
+from tests.cli.support import Cli, bury, halt_lane, settle_next
 
 
 def test_status_shows_every_queue_with_depth_age_gate_pause_bounds_and_halts(cli: Cli) -> None:
@@ -261,44 +261,3 @@ def test_what_looks_like_markup_is_printed_as_it_is(sqlite_cli: Cli) -> None:
     sqlite_cli.store(lambda store: store.enqueue([job]))
     assert "[red]k[/red]  :smile: [/]" in sqlite_cli("jobs", "list").out
     assert "[red]k[/red]" in sqlite_cli("jobs", "show", str(job.id)).out
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("jobs", "list", "--queue", "nope"),
-        ("dead", "list", "--queue", "nope"),
-        ("dead", "retry", "--all", "--queue", "nope", "--yes"),
-        ("lanes", "list", "nope"),
-        ("stats", "nope"),
-        ("queues", "pause", "nope"),
-        ("queues", "resume", "nope"),
-        ("queues", "open-gate", "nope", "1"),
-        ("queues", "advance-gate", "nope"),
-    ],
-    ids=" ".join,
-)
-def test_a_queue_that_is_not_there_is_named_and_not_made(
-    sqlite_cli: Cli, arguments: tuple[str, ...]
-) -> None:
-    for format in ((), ("--json",)):
-        ran = sqlite_cli(*arguments, *format)
-        assert (ran.code, ran.out) == (1, "")
-        assert ran.err == (
-            "inturn: there is no queue 'nope': nothing was ever submitted to it.\n"
-            "`inturn queues list` shows the queues there are; "
-            "`inturn queues configure` makes one.\n"
-        )
-    assert sqlite_cli.json("queues", "list") == {"queues": []}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("jobs", "show"), ("jobs", "explain"), ("jobs", "cancel"), ("dead", "show")],
-    ids=" ".join,
-)
-def test_a_job_that_is_not_there_is_not_found(cli: Cli, arguments: tuple[str, ...]) -> None:
-    ran = cli(*arguments, str(NOWHERE))
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith(f"inturn: there is no job {NOWHERE} here")
-    assert len(ran.err.splitlines()) == 2

@@ -78,7 +78,7 @@ def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableTyp
     if not found:
         return Text("No queues yet: nothing was ever submitted.")
     console = call.out.console
-    table = Sheet(_COLUMNS, console).table([_cells(status, now) for status in found])
+    table = Sheet(_COLUMNS, console).text([_cells(status, now) for status in found])
     notes = [
         Text(f"{one_line(status.name)}: {_notes(status)}")
         for status in found

@@ -16,6 +16,33 @@ from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
 from inturn.model.job import NewJob
 
+KindArgument = Annotated[
+    str, typer.Argument(metavar="KIND", help="What is to be done.", show_default=False)
+]
+PayloadOption = Annotated[
+    str,
+    typer.Option(metavar="JSON|@FILE|-", help="JSON text, a file with it, or stdin."),
+]
+KeyOption = Annotated[
+    str | None, typer.Option(help="Run in turn with this key's jobs.", show_default=False)
+]
+DelayOption = Annotated[float, typer.Option(metavar="SECONDS", help="Not before then.")]
+DedupeOption = Annotated[
+    str | None, typer.Option(help="The same again is the first one.", show_default=False)
+]
+WindowOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long --dedupe lasts.")]
+RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
+AfterOption = Annotated[
+    list[UUID] | None,
+    typer.Option(
+        metavar="JOB", parser=job_id, help="Wait for this job; repeatable.", show_default=False
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="How long an attempt may take.", show_default=False),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Make this a command of ``app``."""
@@ -30,34 +57,18 @@ def add_to(app: typer.Typer) -> None:
 
 def _submit(
     call: Call,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is to be done.")],
+    kind: KindArgument,
     queue: Annotated[str, typer.Option(help="Where.")] = "default",
-    payload: Annotated[
-        str, typer.Option(metavar="JSON|@FILE|-", help="JSON text, a file with it, or stdin.")
-    ] = "null",
-    key: Annotated[
-        str | None, typer.Option(help="Run in turn with this key's jobs.", show_default=False)
-    ] = None,
+    payload: PayloadOption = "null",
+    key: KeyOption = None,
     priority: Annotated[int, typer.Option(help="Higher first.")] = 0,
-    delay: Annotated[float, typer.Option(metavar="SECONDS", help="Not before then.")] = 0.0,
-    dedupe: Annotated[
-        str | None, typer.Option(help="The same again is the first one.", show_default=False)
-    ] = None,
-    dedupe_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long --dedupe lasts.")
-    ] = bounds.DEDUPE_SECONDS_DEFAULT,
-    round: Annotated[int, typer.Option(help="Wait until the gate is open so far.")] = 0,
-    after: Annotated[
-        list[UUID] | None,
-        typer.Option(
-            metavar="JOB", parser=job_id, help="Wait for this job; repeatable.", show_default=False
-        ),
-    ] = None,
+    delay: DelayOption = 0.0,
+    dedupe: DedupeOption = None,
+    dedupe_seconds: WindowOption = bounds.DEDUPE_SECONDS_DEFAULT,
+    round: RoundOption = 0,
+    after: AfterOption = None,
     attempts: Annotated[int, typer.Option(help="How often to try.")] = bounds.ATTEMPTS_DEFAULT,
-    timeout: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="How long an attempt may take.", show_default=False),
-    ] = None,
+    timeout: TimeoutOption = None,
 ) -> None:
     """Submit a job, and print its id."""
     job = NewJob(
