@@ -76,9 +76,8 @@ def _say(error: Exception) -> ExitCode:
             return code_of(error)
         case BrokenPipeError():
             return ExitCode.PIPE_CLOSED
-        case OSError():
-            complain(f"{error}.")
-            return ExitCode.NO
+        case OSError():  # most likely the output, and then the rest of it fails as well
+            raise error
         case _:
             complain(
                 f"unexpected {type(error).__name__}: {error}.",

@@ -45,17 +45,15 @@ def run(arguments: Sequence[str]) -> int:
         complain("stopped at the question: nothing was done.")
         return ExitCode.INTERRUPTED
     except OSError as error:
-        code = ExitCode.PIPE_CLOSED
-        if not isinstance(error, BrokenPipeError):
-            complain(f"the output cannot be written: {error}.")
-            code = ExitCode.NO
         _close_output()
+        if isinstance(error, BrokenPipeError):
+            return ExitCode.PIPE_CLOSED
+        complain(f"{error}.")
+        return ExitCode.NO
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         return _misused(error, error.format_message())
-    if code == ExitCode.PIPE_CLOSED:
-        _close_output()
     return int(code or ExitCode.OK)
 
 
