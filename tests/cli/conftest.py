@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inturn.store.address import connect
-from tests.cli.support import Cli
+from tests.cli.support import Cli, Terminal
 from tests.postgres_server import DatabaseServer
 
 
@@ -67,6 +68,20 @@ def cli(url: str, capsys: pytest.CaptureFixture[str]) -> Cli:
 def sqlite_cli(sqlite_url: str, capsys: pytest.CaptureFixture[str]) -> Cli:
     """The command, run in this process on SQLite."""
     return Cli(sqlite_url, capsys)
+
+
+@pytest.fixture
+def open_terminal() -> Iterator[Callable[..., Terminal]]:
+    """Run the command on a terminal; takes the arguments of ``Terminal``."""
+    terminals: list[Terminal] = []
+
+    def opened(*arguments: str, **options: Any) -> Terminal:
+        terminals.append(Terminal(*arguments, **options))
+        return terminals[-1]
+
+    yield opened
+    for terminal in terminals:
+        terminal.close()
 
 
 def migrate(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -131,6 +132,13 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._mine, text.encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C until it ends: Python may miss one right before it waits for a line."""
+        while self.process.poll() is None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self.type("\x03")
+                self.process.wait(2.0)
+
     def read_until(self, text: str) -> None:
         while text not in self.seen:
             assert self._read(), f"{text!r} never came: {self.seen}"
@@ -139,8 +147,14 @@ class Terminal:
         """Wait for the end; return the exit code and everything that was shown."""
         while self._read():
             pass
-        os.close(self._mine)
         return self.process.wait(60), self.seen.replace("\r\n", "\n")
+
+    def close(self) -> None:
+        """Take the terminal away, and the process if it is still there."""
+        os.close(self._mine)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def _read(self) -> bool:
         try:

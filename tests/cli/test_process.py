@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -45,6 +46,7 @@ def test_ctrl_c_in_the_middle_leaves_with_130_and_no_traceback(
     os.mkfifo(tmp_path / "payload")
     process = start("submit", "k", "--payload", "@payload", "--store", sqlite_url, cwd=tmp_path)
     with (tmp_path / "payload").open("wb"):  # opens when the command has come as far
+        time.sleep(0.2)  # and now it waits for what is in it
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "")
@@ -85,6 +87,22 @@ def test_output_that_cannot_be_written_is_told_once(sqlite_url: str, jobs: int) 
         )
     assert done.returncode == 1
     assert done.stderr == "inturn: [Errno 28] No space left on device.\n"
+
+
+def test_streams_that_the_shell_closed_do_no_harm(sqlite_url: str) -> None:
+    command = shlex.join([*COMMAND, "status", "--store", sqlite_url])
+    ran = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    wrong = subprocess.run(f"{command} --nonsense 2>&-", shell=True, check=False)
+    assert wrong.returncode == 2
+
+
+def test_a_folder_that_is_gone_does_no_harm(sqlite_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    command = f"cd {folder} && rmdir {folder} && {shlex.join([*COMMAND, 'status'])}"
+    ran = subprocess.run(f"{command} --store {sqlite_url}", shell=True, check=False)
+    assert ran.returncode == 0
 
 
 def test_text_that_the_output_cannot_spell_does_not_stop_it(sqlite_url: str) -> None:

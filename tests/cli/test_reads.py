@@ -256,6 +256,14 @@ def test_control_characters_are_spelled_out(sqlite_cli: Cli) -> None:
     assert sqlite_cli.json("jobs", "show", id)["key"] == "a\x1b[2Jb"
 
 
+def test_names_are_shown_exactly(sqlite_cli: Cli) -> None:
+    jobs = [NewJob(kind="k", queue="q", key=key) for key in ("a  b", "a\nb", "a\\nb")]
+    sqlite_cli.store(lambda store: store.enqueue(jobs))
+    shown = sqlite_cli("lanes", "list", "q").lines[1:]
+    assert [line.partition("  ready")[0].rstrip() for line in shown] == ["a  b", "a\\nb", "a\\nb"]
+    assert "key       a\\nb\n" in sqlite_cli("jobs", "show", str(jobs[1].id)).out
+
+
 def test_what_looks_like_markup_is_printed_as_it_is(sqlite_cli: Cli) -> None:
     job = NewJob(kind="[red]k[/red]", queue="q", key=":smile: [/]")
     sqlite_cli.store(lambda store: store.enqueue([job]))

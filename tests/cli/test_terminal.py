@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
@@ -15,6 +16,8 @@ from inturn.model.lane import QueueSettings
 from inturn.store.protocol import Store
 from tests.cli.support import Cli, Terminal, bury, halt_lane, on_store, without_colour
 
+OpenTerminal = Callable[..., Terminal]
+
 
 async def seed(store: Store) -> None:
     await halt_lane(store, key="customer-7")
@@ -26,10 +29,10 @@ async def seed(store: Store) -> None:
 @pytest.mark.parametrize("columns", [80, 160])
 @pytest.mark.parametrize("command", ["status", "jobs list", "dead list", "lanes list orders"])
 def test_a_table_fits_its_terminal_and_keeps_ids_whole(
-    sqlite_url: str, command: str, columns: int
+    sqlite_url: str, command: str, columns: int, open_terminal: OpenTerminal
 ) -> None:
     on_store(sqlite_url, seed)
-    terminal = Terminal(*command.split(), "--store", sqlite_url, columns=columns)
+    terminal = open_terminal(*command.split(), "--store", sqlite_url, columns=columns)
     code, shown = terminal.finish()
     assert code == 0
     lines = without_colour(shown).splitlines()
@@ -43,9 +46,9 @@ def test_a_table_fits_its_terminal_and_keeps_ids_whole(
         assert "at most 100,000 jobs" in without_colour(shown)
 
 
-def test_no_color_is_respected(sqlite_url: str) -> None:
+def test_no_color_is_respected(sqlite_url: str, open_terminal: OpenTerminal) -> None:
     on_store(sqlite_url, halt_lane)
-    _, shown = Terminal("jobs", "list", "--store", sqlite_url, NO_COLOR="1").finish()
+    _, shown = open_terminal("jobs", "list", "--store", sqlite_url, NO_COLOR="1").finish()
     assert "dead" in shown
     assert "\x1b[3" not in shown  # bold may stay: it is not a colour
 
@@ -60,27 +63,29 @@ def test_no_color_is_respected(sqlite_url: str) -> None:
     ],
 )
 def test_all_dead_letters_are_put_back_when_a_person_agrees(
-    sqlite_url: str, typed: str, code: int, said: str, left: int
+    sqlite_url: str, typed: str, code: int, said: str, left: int, open_terminal: OpenTerminal
 ) -> None:
     on_store(sqlite_url, lambda store: bury(store, 2))
-    terminal = Terminal("dead", "retry", "--all", "--store", sqlite_url)
+    terminal = open_terminal("dead", "retry", "--all", "--store", sqlite_url)
     terminal.read_until("Put back 2 dead letters? [y/N]: ")
-    terminal.type(typed)
+    terminal.interrupt() if typed == "\x03" else terminal.type(typed)
     ended, shown = terminal.finish()
     assert (ended, said in shown) == (code, True)
     [status] = on_store(sqlite_url, lambda store: store.queues())
     assert status.dead == left
 
 
-def test_nothing_to_put_back_is_not_asked_about(sqlite_url: str) -> None:
-    code, shown = Terminal("dead", "drop", "--all", "--store", sqlite_url).finish()
+def test_nothing_to_put_back_is_not_asked_about(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    code, shown = open_terminal("dead", "drop", "--all", "--store", sqlite_url).finish()
     assert (code, shown) == (0, "0 dead letters dropped.\n")
 
 
-def test_status_is_watched_until_ctrl_c(sqlite_url: str) -> None:
+def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerminal) -> None:
     job = NewJob(kind="k", queue="before")
     on_store(sqlite_url, lambda store: store.enqueue([job]))
-    terminal = Terminal("status", "--watch", "--store", sqlite_url)
+    terminal = open_terminal("status", "--watch", "--store", sqlite_url)
     terminal.read_until("before")
     on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="since")]))
     terminal.read_until("since")

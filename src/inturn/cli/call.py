@@ -37,7 +37,11 @@ class Call:
     @functools.cached_property
     def address(self) -> Address:
         """The store's address, and who named it."""
-        return find_address(self._named, environment=os.environ, folder=Path.cwd())
+        try:
+            folder = Path.cwd()
+        except FileNotFoundError:  # someone removed it; a store may be named all the same
+            folder = Path("/")
+        return find_address(self._named, environment=os.environ, folder=folder)
 
     def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Open the store, run one coroutine on it, and close it."""

@@ -26,7 +26,7 @@ from inturn.cli.options import (
     QueueOption,
 )
 from inturn.cli.paging import insist_on_queue, pages
-from inturn.cli.plain import age, count, one_line
+from inturn.cli.plain import age, count, name_text, one_line
 from inturn.cli.sheet import Column
 from inturn.model import bounds
 from inturn.model.errors import BadInput
@@ -211,9 +211,9 @@ def _cells(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:
     job = letter.job
     return (
         str(job.id),
-        one_line(job.queue),
-        one_line(job.kind),
-        one_line(job.key),
+        name_text(job.queue),
+        name_text(job.kind),
+        name_text(job.key),
         age(letter.died_at, now),
         str(letter.attempts),
         one_line(letter.reason),

@@ -23,7 +23,7 @@ from inturn.cli.options import (
     QueueOption,
 )
 from inturn.cli.paging import insist_on_queue, pages
-from inturn.cli.plain import age, one_line, plain, seconds_text, time_text
+from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time_text
 from inturn.cli.sheet import Column, state_text
 from inturn.model.job import AttemptError, JobState, JobView
 from inturn.store.protocol import Store
@@ -129,15 +129,15 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("job", str(job.id)),
         ("state", state_text(view.state)),
         ("reason", plain(view.reason or "")),
-        ("queue", plain(job.queue)),
-        ("kind", plain(job.kind)),
-        ("key", plain(job.key or "")),
+        ("queue", name_text(job.queue)),
+        ("kind", name_text(job.kind)),
+        ("key", name_text(job.key)),
         ("accepted", time_text(job.enqueued_at)),
         ("died", time_text(view.died_at)),
         ("due", time_text(view.run_at)),
         ("place", place + (f", behind {view.ahead}" if view.ahead else "")),
         ("waits for", "\n".join(str(one) for one in view.waits_for)),
-        ("worker", plain(view.worker or "")),
+        ("worker", name_text(view.worker)),
         ("lease until", time_text(view.leased_until)),
         ("attempts", f"{view.attempt} of {job.attempts_max}" if view.attempt else ""),
         ("suspect", "yes: it runs alone" if view.suspect else ""),
@@ -160,9 +160,9 @@ def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
     return (
         str(job.id),
         state_text(view.state),
-        one_line(job.queue),
-        one_line(job.kind),
-        one_line(job.key),
+        name_text(job.queue),
+        name_text(job.kind),
+        name_text(job.key),
         age(job.enqueued_at, now),
         f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
         _what(view),
@@ -173,7 +173,7 @@ def _what(view: JobView) -> str:
     """Say the one thing that tells most about a job in its state."""
     match view.state:
         case JobState.RUNNING:
-            return one_line(f"on {view.worker}")
+            return name_text(f"on {view.worker}")
         case JobState.SCHEDULED | JobState.RETRYING:
             error = view.errors[-1].error if view.errors else ""
             return one_line(f"at {time_text(view.run_at)} {error}")

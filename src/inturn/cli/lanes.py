@@ -19,7 +19,7 @@ from inturn.cli.options import (
     QueueArgument,
 )
 from inturn.cli.paging import insist_on_queue, pages
-from inturn.cli.plain import count, one_line, plain, time_text
+from inturn.cli.plain import count, name_text, plain, time_text
 from inturn.cli.sheet import Column, state_text
 from inturn.model.errors import UnknownLane
 from inturn.model.job import JobState
@@ -158,10 +158,10 @@ def _document(lane: LaneView) -> dict[str, Any]:
 
 def _cells(lane: LaneView) -> tuple[Any, ...]:
     return (
-        "(open)" if lane.key is None else one_line(lane.key),
+        "(open)" if lane.key is None else name_text(lane.key),
         state_text(lane.state),
         f"{lane.depth:,}",
-        one_line(lane.kind),
+        name_text(lane.kind),
         str(lane.round),
         str(lane.priority),
         _waits_for(lane),
@@ -172,7 +172,7 @@ def _waits_for(lane: LaneView) -> str:
     if lane.halted_job is not None:
         return str(lane.halted_job)
     if lane.paused_by is not None:
-        return one_line(f"resume, paused by {lane.paused_by}")
+        return name_text(f"resume, paused by {lane.paused_by}")
     if lane.state is LaneState.GATED:
         return f"round {lane.round}"
     return time_text(lane.ready_at)

@@ -30,6 +30,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command with the arguments of the shell."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the shell closed it: >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

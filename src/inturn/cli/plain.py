@@ -8,7 +8,7 @@ _STEPS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def plain(text: str) -> str:
-    """Return text with every control character spelled out.
+    """Return text with every control character but the end of a line spelled out.
 
     Keys, errors and payloads come from anywhere, and an escape sequence in one could move the
     cursor, retitle the window, or hide what stands beside it.
@@ -18,8 +18,13 @@ def plain(text: str) -> str:
     return "".join(one if one.isprintable() or one == "\n" else _spelled(one) for one in text)
 
 
+def name_text(name: str | None) -> str:
+    """Return a name exactly, with every control character spelled out; nothing for None."""
+    return plain(name or "").replace("\n", "\\n")
+
+
 def one_line(text: str | None) -> str:
-    """Return text on one line, nothing for None."""
+    """Return prose on one line, its blanks made even; nothing for None."""
     return plain(" ".join((text or "").split()))
 
 

@@ -12,7 +12,7 @@ from inturn.cli.documents import queue_document
 from inturn.cli.exits import ExitCode
 from inturn.cli.options import ByOption, QueueArgument
 from inturn.cli.paging import insist_on_queue
-from inturn.cli.plain import count, one_line, plain, seconds_text
+from inturn.cli.plain import count, name_text, plain, seconds_text
 from inturn.cli.sheet import Column
 from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus
 from inturn.store.protocol import Store
@@ -147,7 +147,7 @@ def _configure(
     settings = call.run(lambda store: _configured(store, queue, changes))
     call.out.fields(
         {"queue": queue} | msgspec.structs.asdict(settings),
-        [("queue", plain(queue)), *_settings_fields(settings)],
+        [("queue", name_text(queue)), *_settings_fields(settings)],
     )
 
 
@@ -215,12 +215,12 @@ def _bound_text(bound: int | None) -> str:
 def _cells(status: QueueStatus) -> tuple[str, ...]:
     settings = status.settings
     return (
-        one_line(status.name),
+        name_text(status.name),
         str(settings.on_dead),
         _bound_text(settings.depth_max),
         _bound_text(settings.lane_depth_max),
         f"{settings.keep_done_seconds:g} s",
         f"{settings.aging_seconds:g} s",
         str(status.gate),
-        one_line(status.paused_by),
+        name_text(status.paused_by),
     )

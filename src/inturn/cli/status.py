@@ -14,7 +14,7 @@ from rich.text import Text
 
 from inturn.cli.call import Call, command
 from inturn.cli.documents import queue_document
-from inturn.cli.plain import age, count, one_line, time_text
+from inturn.cli.plain import age, count, name_text, time_text
 from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
 from inturn.model.errors import BadInput
 from inturn.model.lane import QueueStatus
@@ -80,7 +80,7 @@ def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableTyp
     console = call.out.console
     table = Sheet(_COLUMNS, console).text([_cells(status, now) for status in found])
     notes = [
-        Text(f"{one_line(status.name)}: {_notes(status)}")
+        Text(f"{name_text(status.name)}: {_notes(status)}")
         for status in found
         if console.width < WIDE and _notes(status)
     ]
@@ -89,7 +89,7 @@ def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableTyp
 
 def _cells(status: QueueStatus, now: datetime) -> tuple[Any, ...]:
     return (
-        one_line(status.name),
+        name_text(status.name),
         number_text(status.waiting),
         number_text(status.running, "green"),
         number_text(status.scheduled),
@@ -106,7 +106,7 @@ def _notes(status: QueueStatus) -> str:
     """Say what holds a queue back or bounds it."""
     settings = status.settings
     notes = [
-        f"paused by {one_line(status.paused_by)}" if status.paused_by is not None else "",
+        f"paused by {name_text(status.paused_by)}" if status.paused_by is not None else "",
         f"{count(status.halted, 'lane')} halted" if status.halted else "",
         f"gate at round {status.gate}" if status.gate else "",
         f"at most {count(settings.depth_max, 'job')}" if settings.depth_max else "",

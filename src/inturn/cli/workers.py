@@ -11,7 +11,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.options import QueueArgument
 from inturn.cli.paging import insist_on_queue
-from inturn.cli.plain import age, duration, one_line
+from inturn.cli.plain import age, duration, name_text
 from inturn.cli.sheet import Column, number_text
 from inturn.model.worker import DURATION_BOUNDS_SECONDS, Stat, WorkerView
 from inturn.store.protocol import Store
@@ -105,7 +105,7 @@ def _stat_cells(stat: Stat) -> tuple[Any, ...]:
     attempts = sum(stat.durations)
     return (
         stat.minute_at.strftime("%Y-%m-%d %H:%MZ"),
-        one_line(stat.kind),
+        name_text(stat.kind),
         number_text(stat.done),
         number_text(stat.retried, "yellow"),
         number_text(stat.buried, "red"),
@@ -117,13 +117,13 @@ def _stat_cells(stat: Stat) -> tuple[Any, ...]:
 
 def _worker_cells(worker: WorkerView, now: datetime) -> tuple[Any, ...]:
     return (
-        one_line(worker.id),
+        name_text(worker.id),
         age(worker.seen_at, now),
         age(worker.started_at, now),
         number_text(worker.running, "green"),
-        one_line(" ".join(worker.queues)),
-        one_line(" ".join(worker.kinds)),
-        one_line(worker.host),
+        name_text(" ".join(worker.queues)),
+        name_text(" ".join(worker.kinds)),
+        name_text(worker.host),
         str(worker.pid),
-        one_line(worker.version),
+        name_text(worker.version),
     )
