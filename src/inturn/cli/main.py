@@ -1,24 +1,79 @@
-"""The ``inturn`` command: what it is made of, and how it starts."""
+"""The ``inturn`` command: what it is made of, and how it starts and ends."""
 
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from inturn import __version__
-from inturn.cli import demo
+from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, workers
+from inturn.cli.exits import ExitCode, complain
 
 app = typer.Typer(
     name="inturn",
-    help="Durable jobs in turn, on SQLite or PostgreSQL.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog=(
+        "Start:\n\n"
+        "inturn store migrate --store sqlite:///work.db\n\n"
+        "export INTURN_STORE=sqlite:///work.db\n\n"
+        "inturn submit mail --key customer-7 && inturn status"
+    ),
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def main() -> None:
     """Run the command with the arguments of the shell."""
-    app()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the shell closed it: >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return what to leave with."""
+    try:
+        code = app(list(arguments), prog_name="inturn", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.Abort:
+        complain("stopped at the question: nothing was done.")
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        _close_output()
+        if isinstance(error, BrokenPipeError):
+            return ExitCode.PIPE_CLOSED
+        complain(f"{error}.")
+        return ExitCode.NO
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return _misused(error, error.format_message())
+    return int(code or ExitCode.OK)
+
+
+def _misused(error: Exception, text: str) -> int:
+    """Say what is wrong with the command line, and where to read how it should be."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(text, nl=bool(text))
+        return ExitCode.USAGE
+    context = getattr(error, "ctx", None)
+    path = "inturn" if context is None else context.command_path
+    complain(text, f"`{path} --help` shows how it is used.")
+    return ExitCode.USAGE
+
+
+def _close_output() -> None:
+    """Let what is still to be written go nowhere, rather than into an error when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_version(wanted: bool) -> None:
@@ -37,11 +92,24 @@ def _options(
     """Durable jobs in turn, on SQLite or PostgreSQL."""
 
 
-@app.command("demo")
+@app.command("demo", epilog="Example:\n\ninturn demo")
 def _demo(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only the summary, as JSON.")
     ] = False,
 ) -> None:
-    """Show what inturn does, in a few seconds, and check it."""
+    """Show what inturn does, in a few seconds, and check it. It uses a store of its own."""
     demo.run(as_json=as_json)
+
+
+status.add_to(app)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(lanes.app, name="lanes")
+app.add_typer(dead.app, name="dead")
+app.add_typer(queues.app, name="queues")
+workers.add_to(app)
+app.add_typer(store.app, name="store")
+submit.add_to(app)
+
+if __name__ == "__main__":
+    main()

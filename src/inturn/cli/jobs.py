@@ -1,0 +1,185 @@
+"""``inturn jobs``: look for jobs, look at one, ask why it is where it is, cancel it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from inturn.cli.call import Call, command
+from inturn.cli.documents import job_document, raw
+from inturn.cli.exits import ExitCode, complain
+from inturn.cli.options import (
+    LIMIT_DEFAULT,
+    ByOption,
+    CursorOption,
+    JobArgument,
+    JobStateOption,
+    KeyOption,
+    KindOption,
+    LimitOption,
+    QueueOption,
+)
+from inturn.cli.paging import insist_on_queue, pages
+from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time_text
+from inturn.cli.sheet import Column, state_text
+from inturn.model.job import AttemptError, JobState, JobView
+from inturn.store.protocol import Store
+
+app = typer.Typer(help="Look for jobs, at one of them, and cancel it.", no_args_is_help=True)
+
+ID = "0199f3a2-7c1e-7abc-8def-0123456789ab"
+
+_COLUMNS = (
+    Column("job"),
+    Column("state"),
+    Column("queue", shrinks=True),
+    Column("kind", shrinks=True),
+    Column("key", shrinks=True),
+    Column("age", right=True, wide=True),
+    Column("attempt", right=True, wide=True),
+    Column("what", shrinks=True, wide=True),
+)
+
+
+@command(
+    app,
+    "list",
+    "inturn jobs list --queue orders --state waiting",
+    "inturn jobs list --key customer-7 --limit 20 --json",
+)
+def _list(
+    call: Call,
+    state: JobStateOption = None,
+    queue: QueueOption = None,
+    kind: KindOption = None,
+    key: KeyOption = None,
+    limit: LimitOption = LIMIT_DEFAULT,
+    cursor: CursorOption = None,
+) -> None:
+    """List jobs, oldest first."""
+
+    async def listed(store: Store) -> None:
+        if queue is not None:
+            await insist_on_queue(store, queue)
+        now = await store.now()
+        found = pages(
+            lambda cursor, rows_max: store.jobs(
+                state=state, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
+            ),
+            cursor=cursor,
+            limit=limit,
+        )
+        await call.out.pages(
+            "jobs",
+            found,
+            document=job_document,
+            columns=_COLUMNS,
+            cells=lambda view: _cells(view, now),
+            empty="No such jobs.",
+        )
+
+    call.run(listed)
+
+
+@command(app, "show", f"inturn jobs show {ID}")
+def _show(call: Call, job: JobArgument) -> None:
+    """Show a job: its state, its place, its options, payload, errors and result."""
+
+    async def read(store: Store) -> tuple[JobView, str | None]:
+        return await store.job(job), await store.result(job)
+
+    view, result = call.run(read)
+    call.out.fields(job_document(view) | {"result": raw(result)}, job_fields(view, result))
+
+
+@command(app, "explain", f"inturn jobs explain {ID}")
+def _explain(call: Call, job: JobArgument) -> None:
+    """Say in one sentence why a job is where it is."""
+    said = call.run(lambda store: store.explain(job))
+    call.out.answer({"job": job, "explanation": said}, plain(said))
+
+
+@command(app, "cancel", f"inturn jobs cancel {ID}", f"inturn jobs cancel {ID} --by ann")
+def _cancel(call: Call, job: JobArgument, by: ByOption) -> None:
+    """Cancel a job that is not running. Jobs that wait for it are buried with the reason.
+
+    Leaves with 1 if it is too late: the job is running, done or dead.
+    """
+    state = call.run(lambda store: store.cancel(job, by=by))
+    call.out.answer({"job": job, "state": state}, f"{job} is {state}.")
+    if state is not JobState.CANCELLED:
+        complain(f"too late to cancel job {job}.", _TOO_LATE.get(state, "").format(job=job))
+        raise typer.Exit(ExitCode.NO)
+
+
+_TOO_LATE = {
+    JobState.DEAD: "It is a dead letter: `inturn dead drop {job}` cancels it for good.",
+    JobState.RUNNING: "Wait until it has settled, then look with `inturn jobs show {job}`.",
+}
+
+
+def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str | Text]]:
+    """Return what a person asks about a job, in the order of asking."""
+    job = view.job
+    place = "" if view.position is None else f"{view.position} of lane {view.lane}"
+    return [
+        ("job", str(job.id)),
+        ("state", state_text(view.state)),
+        ("reason", plain(view.reason or "")),
+        ("queue", name_text(job.queue)),
+        ("kind", name_text(job.kind)),
+        ("key", name_text(job.key)),
+        ("accepted", time_text(job.enqueued_at)),
+        ("died", time_text(view.died_at)),
+        ("due", time_text(view.run_at)),
+        ("place", place + (f", behind {view.ahead}" if view.ahead else "")),
+        ("waits for", "\n".join(str(one) for one in view.waits_for)),
+        ("worker", name_text(view.worker)),
+        ("lease until", time_text(view.leased_until)),
+        ("attempts", f"{view.attempt} of {job.attempts_max}" if view.attempt else ""),
+        ("suspect", "yes: it runs alone" if view.suspect else ""),
+        ("priority", str(job.priority) if job.priority else ""),
+        ("round", str(job.round) if job.round else ""),
+        ("timeout", seconds_text(job.timeout_seconds)),
+        ("payload", plain(job.payload)),
+        ("result", plain(result or "")),
+        ("errors", "\n".join(_error(error) for error in view.errors)),
+    ]
+
+
+def _error(error: AttemptError) -> str:
+    where = f"attempt {error.attempt}, {time_text(error.at)}, on {error.worker}"
+    return plain(f"{where}:\n{error.error}")
+
+
+def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
+    job = view.job
+    return (
+        str(job.id),
+        state_text(view.state),
+        name_text(job.queue),
+        name_text(job.kind),
+        name_text(job.key),
+        age(job.enqueued_at, now),
+        f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
+        _what(view),
+    )
+
+
+def _what(view: JobView) -> str:
+    """Say the one thing that tells most about a job in its state."""
+    match view.state:
+        case JobState.RUNNING:
+            return name_text(f"on {view.worker}")
+        case JobState.SCHEDULED | JobState.RETRYING:
+            error = view.errors[-1].error if view.errors else ""
+            return one_line(f"at {time_text(view.run_at)} {error}")
+        case JobState.BLOCKED:
+            return f"waits for {len(view.waits_for)}"
+        case JobState.WAITING:
+            return "" if view.ahead is None else f"behind {view.ahead}" if view.ahead else "next"
+        case _:
+            return one_line(view.reason)

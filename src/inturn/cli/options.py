@@ -1,0 +1,76 @@
+"""Arguments and options that several commands take."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from inturn.model.job import JobState
+from inturn.model.lane import LaneState
+
+LIMIT_DEFAULT = 100
+
+
+def job_id(text: str) -> UUID:
+    """Return the id that a text spells, or refuse it."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not the id of a job, which looks like "
+            f"0199f3a2-7c1e-7abc-8def-0123456789ab. `inturn jobs list` shows ids."
+        ) from None
+
+
+def operator() -> str:
+    """Return who is at the keyboard: the user and the machine."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "someone"
+    return f"{user}@{socket.gethostname()}"
+
+
+JobArgument = Annotated[
+    UUID, typer.Argument(metavar="JOB", parser=job_id, help="The job's id.", show_default=False)
+]
+JobArguments = Annotated[
+    list[UUID] | None,
+    typer.Argument(metavar="[JOB]...", parser=job_id, help="Ids of jobs.", show_default=False),
+]
+QueueArgument = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue's name.", show_default=False)
+]
+KeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", help="The lane's key.", show_default=False)
+]
+QueueOption = Annotated[
+    str | None, typer.Option("--queue", help="Only of this queue.", show_default=False)
+]
+KindOption = Annotated[
+    str | None, typer.Option("--kind", help="Only of this kind.", show_default=False)
+]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="Only of this key.", show_default=False)
+]
+JobStateOption = Annotated[
+    JobState | None, typer.Option("--state", help="Only in this state.", show_default=False)
+]
+LaneStateOption = Annotated[
+    LaneState | None, typer.Option("--state", help="Only in this state.", show_default=False)
+]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+CursorOption = Annotated[
+    str | None,
+    typer.Option("--cursor", help="Go on where a list ended that had more.", show_default=False),
+]
+ByOption = Annotated[
+    str,
+    typer.Option(
+        "--by", default_factory=operator, help="In whose name.", show_default="you@this machine"
+    ),
+]

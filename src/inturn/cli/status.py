@@ -1,0 +1,115 @@
+"""``inturn status``: every queue's depth and age, and what holds it back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from inturn.cli.call import Call, command
+from inturn.cli.documents import queue_document
+from inturn.cli.plain import age, count, name_text, time_text
+from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
+from inturn.model.errors import BadInput
+from inturn.model.lane import QueueStatus
+from inturn.store.protocol import Store
+
+WATCH_SECONDS = 1.0
+
+_COLUMNS = (
+    Column("queue", shrinks=True),
+    *(
+        Column(head, right=True)
+        for head in ("waiting", "running", "scheduled", "retrying", "blocked", "dead", "oldest")
+    ),
+    Column("lanes", right=True, wide=True),
+    Column("notes", shrinks=True, wide=True),
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make this a command of ``app``."""
+    command(app, "status", "inturn status", "inturn status --watch")(_status)
+
+
+def _status(
+    call: Call,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """Show every queue: jobs by state, the oldest one's age, gate, bounds, what is held."""
+    if watch and call.out.as_json:
+        raise BadInput("--watch never ends and --json is one document: choose one.")
+    if watch:
+        with contextlib.suppress(KeyboardInterrupt):
+            call.run(lambda store: _watched(call, store))
+        return
+    found, now = call.run(_read)
+    document = {"at": now, "queues": [queue_document(status) for status in found]}
+    call.out.answer(document, _shown(call, found, now))
+
+
+async def _read(store: Store) -> tuple[list[QueueStatus], datetime]:
+    return await store.queues(), await store.now()
+
+
+async def _watched(call: Call, store: Store) -> None:
+    """Show the status again and again, in place on a terminal, line after line elsewhere."""
+    console = call.out.console
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            found, now = await _read(store)
+            shown = Group(Text(time_text(now), "dim"), _shown(call, found, now))
+            if console.is_terminal:
+                live.update(shown, refresh=True)
+            else:
+                print_to(console, shown)
+                console.file.flush()
+            await asyncio.sleep(WATCH_SECONDS)
+
+
+def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableType:
+    """Return the table; where it has no room for notes they follow it, a line for each queue."""
+    if not found:
+        return Text("No queues yet: nothing was ever submitted.")
+    console = call.out.console
+    table = Sheet(_COLUMNS, console).text([_cells(status, now) for status in found])
+    notes = [
+        Text(f"{name_text(status.name)}: {_notes(status)}")
+        for status in found
+        if console.width < WIDE and _notes(status)
+    ]
+    return Group(table, *([Text()] if notes else []), *notes)
+
+
+def _cells(status: QueueStatus, now: datetime) -> tuple[Any, ...]:
+    return (
+        name_text(status.name),
+        number_text(status.waiting),
+        number_text(status.running, "green"),
+        number_text(status.scheduled),
+        number_text(status.retrying, "yellow"),
+        number_text(status.blocked),
+        number_text(status.dead, "red"),
+        age(status.oldest_at, now),
+        number_text(status.lanes),
+        _notes(status),
+    )
+
+
+def _notes(status: QueueStatus) -> str:
+    """Say what holds a queue back or bounds it."""
+    settings = status.settings
+    notes = [
+        f"paused by {name_text(status.paused_by)}" if status.paused_by is not None else "",
+        f"{count(status.halted, 'lane')} halted" if status.halted else "",
+        f"gate at round {status.gate}" if status.gate else "",
+        f"at most {count(settings.depth_max, 'job')}" if settings.depth_max else "",
+        f"at most {settings.lane_depth_max:,} a lane" if settings.lane_depth_max else "",
+    ]
+    return ", ".join(note for note in notes if note)

@@ -1,0 +1,143 @@
+"""Submitting a job: every option reaches the store, and a bad payload is refused clearly."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from inturn.cli.submit import read_payload
+from inturn.model import bounds
+from inturn.model.errors import InvalidPayload, PayloadTooLarge
+from inturn.model.job import Job, JobState, JobView
+from inturn.model.lane import QueueSettings
+from tests.cli.support import Cli
+
+
+def view(cli: Cli, id: str) -> JobView:
+    return cli.store(lambda store: store.job(UUID(id)))
+
+
+def test_a_job_is_submitted_with_every_option(cli: Cli) -> None:
+    arguments = ("--queue", "q", "--payload", '{"a": 1}', "--key", "c-7", "--priority", "5")
+    more = ("--attempts", "2", "--timeout", "9.5", "--round", "3")
+    ran = cli("submit", "mail", *arguments, *more)
+    assert (ran.code, ran.err) == (0, "")
+    found = view(cli, ran.out.strip())
+    assert found.state is JobState.WAITING
+    fields = msgspec.structs.asdict(found.job)
+    del fields["id"], fields["enqueued_at"]
+    assert fields == {
+        "queue": "q",
+        "key": "c-7",
+        "kind": "mail",
+        "payload": '{"a": 1}',
+        "priority": 5,
+        "round": 3,
+        "attempts_max": 2,
+        "timeout_seconds": 9.5,
+    }
+
+
+def test_a_plain_job_has_the_defaults(sqlite_cli: Cli) -> None:
+    document = sqlite_cli.json("submit", "mail")
+    assert (document["position"], document["duplicate"]) == (1, False)
+    job: Job = view(sqlite_cli, document["id"]).job
+    assert (job.queue, job.payload, job.attempts_max) == ("default", "null", 5)
+
+
+def test_a_delayed_and_a_dependent_job_wait(cli: Cli) -> None:
+    later = cli.json("submit", "mail", "--delay", "600")
+    assert later["position"] is None
+    assert view(cli, later["id"]).state is JobState.SCHEDULED
+    first, second = (cli.json("submit", "mail")["id"] for _ in range(2))
+    after = cli.json("submit", "mail", "--after", first, "--after", second)["id"]
+    assert view(cli, after).waits_for == (UUID(first), UUID(second))
+
+
+def test_a_dedupe_key_is_one_job_and_the_output_is_still_its_id(cli: Cli) -> None:
+    first = cli("submit", "mail", "--dedupe", "d").out
+    again = cli("submit", "mail", "--dedupe", "d")
+    assert (again.code, again.out) == (0, first)
+    assert again.err == "This dedupe key was known: that is the first job's id.\n"
+    assert cli.json("submit", "mail", "--dedupe", "d")["duplicate"] is True
+    other = cli("submit", "mail", "--dedupe", "d", "--payload", "1")
+    assert (other.code, other.out) == (1, "")
+    assert "already stands for job" in other.err
+
+
+def test_a_full_queue_says_to_come_back_and_how_to_raise_the_bound(cli: Cli) -> None:
+    cli.store(lambda store: store.configure("q", QueueSettings(depth_max=1, lane_depth_max=None)))
+    assert cli("submit", "mail", "--queue", "q").code == 0
+    full = cli("submit", "mail", "--queue", "q")
+    assert (full.code, full.out) == (4, "")
+    assert full.err.startswith("inturn: queue 'q' holds 1 jobs and may hold 1.")
+    assert full.err.endswith("`inturn queues configure --depth-max` raises the bound.\n")
+    cli.store(lambda store: store.configure("r", QueueSettings(lane_depth_max=1)))
+    assert cli("submit", "mail", "--queue", "r", "--key", "c-7").code == 0
+    full = cli("submit", "mail", "--queue", "r", "--key", "c-7")
+    assert full.code == 4
+    assert full.err.endswith("`inturn queues configure --lane-depth-max` raises the bound.\n")
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1}\n', b'\xef\xbb\xbf{"a": 1}', b' {"a": 1} '])
+def test_a_payload_is_read_from_a_file_or_stdin(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.json").write_bytes(content)
+    assert read_payload("@p.json") == '{"a": 1}'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert read_payload("-") == '{"a": 1}'
+
+
+def test_a_payload_is_read_as_far_as_its_bound() -> None:
+    with pytest.raises(PayloadTooLarge, match="more than 1,048,576 bytes"):
+        read_payload("@/dev/zero")
+
+
+def test_a_payload_at_its_bound_is_read(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_bytes(b"1" * bounds.PAYLOAD_BYTES_MAX)
+    assert len(read_payload("@p.json")) == bounds.PAYLOAD_BYTES_MAX
+
+
+@pytest.mark.parametrize("name", ["gone.json", "folder", "binary"])
+def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "binary").write_bytes(b"\xff\x00")
+    with pytest.raises(InvalidPayload, match=name):
+        read_payload(f"@{name}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("k", "--payload", "{a"), "the payload is not JSON"),
+        (("k", "--payload", ""), "the payload is not JSON"),
+        (("k", "--payload", "@gone"), "the payload's file cannot be read"),
+        (("k", "--payload", "NaN"), "NaN and Infinity are not JSON"),
+        (("",), "the kind has 0 characters"),
+        (("k", "--queue", "q" * 129), "the queue has 129 characters"),
+        (("k", "--priority", "101"), "priority is 101; it may be -100 to 100"),
+        (("k", "--priority", "high"), "Invalid value for '--priority'"),
+        (("k", "--delay", "-1"), "delay_seconds is -1"),
+        (("k", "--delay", "nan"), "delay_seconds must be a finite number"),
+        (("k", "--attempts", "0"), "attempts_max is 0"),
+        (("k", "--round", "1", "--delay", "1"), "both a delay and a round"),
+        (("k", "--after", "abc"), "'abc' is not the id of a job"),
+        (("k", "--after", "01900000-0000-7000-8000-000000000000"), "is not in this store"),
+        (("k", "--timeout", "0"), "timeout_seconds is 0"),
+        ((), "Missing argument 'KIND'"),
+    ],
+)
+def test_what_cannot_be_submitted_is_refused_and_nothing_is_stored(
+    sqlite_cli: Cli, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = sqlite_cli("submit", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("inturn: ")
+    assert said in ran.err
+    assert len(ran.err.splitlines()) <= 2
+    assert sqlite_cli.json("jobs", "list")["jobs"] == []

@@ -1,0 +1,138 @@
+"""On a real terminal: tables that fit, colour that can be turned off, questions, watching."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from inturn.cli.sheet import Column, Sheet
+from inturn.model.job import NewJob
+from inturn.model.lane import QueueSettings
+from inturn.store.protocol import Store
+from tests.cli.support import Cli, Terminal, bury, halt_lane, on_store, without_colour
+
+OpenTerminal = Callable[..., Terminal]
+
+
+async def seed(store: Store) -> None:
+    await halt_lane(store, key="customer-7")
+    await store.configure("a-queue-with-a-rather-long-name", QueueSettings(depth_max=100_000))
+    await bury(store, 1, queue="a-queue-with-a-rather-long-name", kind="newsletter.send")
+    await store.pause("orders", by="somebody@a-machine.example.org")
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+@pytest.mark.parametrize("command", ["status", "jobs list", "dead list", "lanes list orders"])
+def test_a_table_fits_its_terminal_and_keeps_ids_whole(
+    sqlite_url: str, command: str, columns: int, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, seed)
+    terminal = open_terminal(*command.split(), "--store", sqlite_url, columns=columns)
+    code, shown = terminal.finish()
+    assert code == 0
+    lines = without_colour(shown).splitlines()
+    assert max(map(cell_len, lines)) <= columns
+    first, *_ = on_store(sqlite_url, lambda store: store.jobs()).rows
+    assert command == "status" or str(first.job.id) in without_colour(shown)
+    assert command == "dead list" or "\x1b[31m" in shown  # what is dead or halted is red
+    if command == "status":
+        assert ("lanes  notes" in lines[0]) == (columns == 160)
+        assert "paused by somebody@a-machine.example.org" in without_colour(shown)
+        assert "at most 100,000 jobs" in without_colour(shown)
+
+
+def test_no_color_is_respected(sqlite_url: str, open_terminal: OpenTerminal) -> None:
+    on_store(sqlite_url, halt_lane)
+    _, shown = open_terminal("jobs", "list", "--store", sqlite_url, NO_COLOR="1").finish()
+    assert "dead" in shown
+    assert "\x1b[3" not in shown  # bold may stay: it is not a colour
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said", "left"),
+    [
+        ("y\n", 0, "2 dead letters put back.", 0),
+        ("n\n", 1, "nothing was done.", 2),
+        ("\n", 1, "nothing was done.", 2),
+        ("\x03", 130, "nothing was done.", 2),
+    ],
+)
+def test_all_dead_letters_are_put_back_when_a_person_agrees(
+    sqlite_url: str, typed: str, code: int, said: str, left: int, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, lambda store: bury(store, 2))
+    terminal = open_terminal("dead", "retry", "--all", "--store", sqlite_url)
+    terminal.read_until("Put back 2 dead letters? [y/N]: ")
+    terminal.interrupt() if typed == "\x03" else terminal.type(typed)
+    ended, shown = terminal.finish()
+    assert (ended, said in shown) == (code, True)
+    [status] = on_store(sqlite_url, lambda store: store.queues())
+    assert status.dead == left
+
+
+def test_nothing_to_put_back_is_not_asked_about(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    code, shown = open_terminal("dead", "drop", "--all", "--store", sqlite_url).finish()
+    assert (code, shown) == (0, "0 dead letters dropped.\n")
+
+
+def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerminal) -> None:
+    job = NewJob(kind="k", queue="before")
+    on_store(sqlite_url, lambda store: store.enqueue([job]))
+    terminal = open_terminal("status", "--watch", "--store", sqlite_url)
+    terminal.read_until("before")
+    on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="since")]))
+    terminal.read_until("since")
+    terminal.type("\x03")
+    started = time.monotonic()
+    code, shown = terminal.finish()
+    assert code == 0
+    assert "Traceback" not in shown
+    assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is given back
+    assert time.monotonic() - started < 10
+
+
+def printed(columns: list[Column], *pages: list[list[str | Text]], width: int) -> list[str]:
+    console = Console(force_terminal=True, width=width, color_system=None, record=True)
+    sheet = Sheet(columns, console)
+    with console.capture() as capture:
+        for page in pages:
+            sheet.print(page)
+    return [line.rstrip() for line in without_colour(capture.get()).splitlines()]
+
+
+def test_the_longest_is_shortened_first_and_never_what_must_be_whole() -> None:
+    columns = [Column("id"), Column("a", shrinks=True), Column("b", shrinks=True)]
+    rows: list[list[str | Text]] = [["0123456789", "short", "x" * 30]]
+    assert printed(columns, rows, width=60)[1] == f"0123456789  short  {'x' * 30}"
+    assert printed(columns, rows, width=30)[1] == f"0123456789  short  {'x' * 10}…"
+    assert printed(columns, rows, width=20)[1] == "0123456789  sh…  xx…"
+
+
+def test_pages_stand_in_the_columns_of_the_first_under_one_header() -> None:
+    columns = [Column("a", shrinks=True), Column("n", right=True)]
+    lines = printed(columns, [["long-word", "1"]], [["w", "22"], ["much-longer", "3"]], width=40)
+    assert lines == ["a          n", "long-word  1", "w          22", "much-lon…  3"]
+
+
+def test_columns_for_wide_terminals_are_left_out_of_narrow_ones() -> None:
+    columns = [Column("a"), Column("b", wide=True), Column("c")]
+    rows: list[list[str | Text]] = [["1", "2", "3"]]
+    assert printed(columns, rows, width=109) == ["a  c", "1  3"]
+    assert printed(columns, rows, width=110) == ["a  b  c", "1  2  3"]
+
+
+def test_what_goes_elsewhere_is_neither_shortened_nor_padded(sqlite_cli: Cli) -> None:
+    key = "k" * 500
+    jobs = [NewJob(kind="k", queue="q", key=key), NewJob(kind="k", queue="q")]
+    sqlite_cli.store(lambda store: store.enqueue(jobs))
+    lines = sqlite_cli("jobs", "list").lines
+    assert key in lines[1]
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert "\x1b" not in "".join(lines)
