@@ -8,6 +8,7 @@ InturnError
 │   ├── OutOfBounds           a number outside its range
 │   ├── UnknownDependency     ``after`` names a job that is not there
 │   ├── DependencyCycle
+│   ├── WrongJob              a settlement carries a job of another lease
 │   └── InvalidStoreURL
 ├── DedupeConflict            same dedupe key, other payload
 ├── QueueFull                 a bound on depth was reached; says when to come back
@@ -76,6 +77,17 @@ class DependencyCycle(BadInput):
         self.cycle = tuple(cycle)
         path = " → ".join(str(one) for one in self.cycle)
         super().__init__(f"these jobs wait for one another in a circle: {path}. Break it.")
+
+
+class WrongJob(BadInput):
+    """A settlement carries a job that its lease does not hold. Nothing was written."""
+
+    def __init__(self, token: int, position: int, job: UUID) -> None:
+        self.token, self.position, self.job = token, position, job
+        super().__init__(
+            f"lease {token} holds another job than {job} at position {position}. Settle each job "
+            f"under the lease of the claim that it came with; nothing was written."
+        )
 
 
 class InvalidStoreURL(BadInput):

@@ -121,6 +121,15 @@ def _check_verdict(verdict: Verdict) -> None:
         check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
 
 
+def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes that say more of a job than that it is done."""
+    return [
+        outcome
+        for outcome in outcomes
+        if type(outcome.verdict) is not Done or outcome.verdict.result is not None
+    ]
+
+
 def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
     """Return the runs of neighbouring positions that are done, as (first, last)."""
     ranges: list[tuple[int, int]] = []

@@ -79,21 +79,25 @@ def _collect(
     """Gather what is not simply done, and the results to keep."""
     for outcome in settlement.outcomes:
         verdict = outcome.verdict
+        place = {
+            "token": settlement.lease.token,
+            "lane": settlement.lease.lane,
+            "position": outcome.job.position,
+            "job": outcome.job.id,
+        }
         if type(verdict) is Done:
             if verdict.result is not None:
                 seconds = verdict.result_seconds
                 results.append(
                     {
-                        "job": outcome.job.id,
+                        **place,
                         "value": verdict.result,
                         "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
                     }
                 )
             continue
         other: dict[str, Any] = {
-            "token": settlement.lease.token,
-            "lane": settlement.lease.lane,
-            "position": outcome.job.position,
+            **place,
             "verdict": "release",
             "delay": 0.0,
             "counted": True,

@@ -45,5 +45,7 @@ def settle(
             lost.append(lease.token)
     if lost:
         raise LeaseLost(lost)
+    if settler.wrong is not None:
+        raise settler.wrong
     settler.admit_dependents()
     add_stats(connection, now, tallies(settlements))

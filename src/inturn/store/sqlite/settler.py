@@ -5,12 +5,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+import msgspec
+
 from inturn.model import bounds
-from inturn.policy.settlement import Outcome
+from inturn.model.errors import WrongJob
+from inturn.policy.settlement import Outcome, Settlement, outspoken
 from inturn.policy.verdict import Done
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
 from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """What the store knows of a job under a lease."""
+
+    id: bytes
+    attempts_max: int
 
 
 class Settler:
@@ -23,12 +33,36 @@ class Settler:
         self.somebody_waits = dependents.somebody_waits(connection)
         self._done_runs: list[tuple[int, int, int]] = []
         self._done_jobs: list[bytes] = []
+        self.wrong: WrongJob | None = None  # the first job that its lease does not hold
 
     def queue(self, name: str) -> QueueRow:
         """Return a queue, read once."""
         if name not in self._queues:
             self._queues[name] = queue_row.made(self.connection, name)
         return self._queues[name]
+
+    def held(self, settlement: Settlement) -> dict[int, Held]:
+        """Return the jobs of the log, by position, of which more is said than that they are done.
+
+        Notes the first that is not the one its settlement names.
+        """
+        said = outspoken(settlement.outcomes)
+        if not said:
+            return {}
+        rows = self.connection.execute(
+            "select position, id, attempts_max from job "
+            "where lane = ? and position between ? and ?",
+            (settlement.lease.lane, said[0].job.position, said[-1].job.position),
+        )
+        held = {position: Held(id, attempts_max) for position, id, attempts_max in rows}
+        for outcome in said:
+            self.check_job(settlement.lease.token, outcome, held[outcome.job.position].id)
+        return held
+
+    def check_job(self, token: int, outcome: Outcome, held: bytes) -> None:
+        """Note a job that is not the one its lease holds there."""
+        if outcome.job.id.bytes != held and self.wrong is None:
+            self.wrong = WrongJob(token, outcome.job.position, outcome.job.id)
 
     def keep_results(self, outcomes: Iterable[Outcome]) -> None:
         """Keep what handlers returned, each for its time."""

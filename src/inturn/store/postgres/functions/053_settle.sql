@@ -38,6 +38,9 @@ begin
     if cardinality(v_held) is distinct from cardinality(v_tokens) then
         perform inturn.lost(array(select unnest(v_tokens) except select unnest(v_held)));
     end if;
+    if jsonb_array_length(p_others) + jsonb_array_length(p_results) > 0 then
+        perform inturn.check_jobs(p_others || p_results);
+    end if;
 
     if exists (select from inturn.waits) then
         v_done := array(
