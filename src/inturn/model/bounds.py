@@ -25,6 +25,9 @@ DURATION_SECONDS_MAX = 1e12  # of one attempt: finite is what matters
 ENQUEUE_JOBS_MAX = 50_000
 CLAIM_JOBS_MAX = 10_000
 DEPTH_MAX = 10**12
+STORED_MAX = 2**63 - 1  # of a token, a position, a lane: what both stores can compare with theirs
+PID_MAX = 2**32
+RUNNING_MAX = 2**31 - 1
 PAGE_ROWS_MAX = 1_000
 DUE_JOBS_MAX = 1_000  # delayed jobs that one claim moves into their lanes
 

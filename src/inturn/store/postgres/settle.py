@@ -13,6 +13,7 @@ from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
+    check_shape,
     done_ranges,
     error_text,
     reason_text,
@@ -38,6 +39,7 @@ async def settle(
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for settlement in settlements:
+        check_shape(settlement)
         lease = settlement.lease
         run = settlement.done_run()
         if run is not None:

@@ -12,16 +12,26 @@ import asyncpg
 
 from inturn.model import bounds
 from inturn.model.admissible import (
+    check_by,
     check_claim,
+    check_filter,
+    check_id,
+    check_ids,
     check_jobs,
+    check_lane,
+    check_lease,
     check_name,
     check_number,
+    check_queues,
     check_settings,
-    check_wait,
+    check_state,
+    check_time,
     check_whole,
+    check_worker,
+    listed,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import LeaseLost, StoreError, UnknownJob
+from inturn.model.errors import BadInput, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
@@ -35,6 +45,7 @@ from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.settle import settle
 from inturn.store.postgres.sql import query
+from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.protocol import Page, Pruned
 
 
@@ -107,9 +118,12 @@ class PostgresStore:
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none; in the caller's transaction if its connection is given."""
+        jobs = listed("jobs", jobs)
+        check_jobs(jobs)
+        if connection is not None and not isinstance(connection, asyncpg.Connection):
+            raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
         if not jobs:
             return []
-        check_jobs(jobs)
         if connection is not None:
             await self._make_queues(connection, {job.queue for job in jobs})
             with told():
@@ -157,7 +171,8 @@ class PostgresStore:
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs."""
-        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max)
+        kinds = None if kinds is None else listed("kinds", kinds)
+        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max, kinds)
         return await self._pool.run(
             lambda connection: claim(
                 connection,
@@ -175,6 +190,9 @@ class PostgresStore:
         self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases; return those that are lost."""
+        leases = listed("leases", leases)
+        for lease in leases:
+            check_lease(lease)
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         return await self._pool.run(
             lambda connection: extend(connection, leases, lease_seconds, self._now())
@@ -182,6 +200,7 @@ class PostgresStore:
 
     async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
+        settlements = listed("settlements", settlements)
         check_name("worker", worker, bounds.WORKER_CHARS_MAX)
         await self._pool.run(
             lambda connection: settle(connection, settlements, worker, self._now())
@@ -213,7 +232,9 @@ class PostgresStore:
 
     async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived."""
-        check_wait(queues, timeout_seconds)
+        queues = listed("queues", queues)
+        check_queues(queues)
+        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         due = await self._pool.run(
             lambda connection: connection.fetchrow(query("next_due"), list(queues))
         )
@@ -226,7 +247,7 @@ class PostgresStore:
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives."""
-        check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
+        check_worker(worker)
         await self._pool.run(
             lambda connection: connection.execute(
                 query("beat"),
@@ -252,7 +273,8 @@ class PostgresStore:
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_filter(key=key)
+        check_by(by)
         await self._pool.run(
             lambda connection: lanes.pause(connection, queue, key, by, self._now())
         )
@@ -260,6 +282,7 @@ class PostgresStore:
     async def resume(self, queue: str, *, key: str | None = None) -> None:
         """Let a paused queue, or one keyed lane of it, go on."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         await self._pool.run(lambda connection: lanes.resume(connection, queue, key, self._now()))
 
     async def open_gate(self, queue: str, round: int) -> int:
@@ -270,19 +293,23 @@ class PostgresStore:
 
     async def advance_gate(self, queue: str) -> Gate:
         """Open the next round if nothing of the open ones is unfinished."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         return await self._pool.run(lambda connection: lanes.advance_gate(connection, queue))
 
     async def retry_lane(self, queue: str, key: str) -> UUID:
         """Run a halted lane's head again."""
+        check_lane(queue, key)
         return await self._decide(queue, key, "retry", "")
 
     async def skip_lane(self, queue: str, key: str) -> UUID:
         """Leave a halted lane's head among the dead letters and go on."""
+        check_lane(queue, key)
         return await self._decide(queue, key, "skip", "")
 
     async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
         """Cancel a halted lane's head for good and go on."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_lane(queue, key)
+        check_by(by)
         return await self._decide(queue, key, "drop", by)
 
     async def _decide(self, queue: str, key: str, decision: str, by: str) -> UUID:
@@ -292,7 +319,8 @@ class PostgresStore:
 
     async def cancel(self, job: UUID, *, by: str) -> JobState:
         """Cancel a job that is not running; return the state it has now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_id("job", job)
+        check_by(by)
         state = await self._pool.run(
             lambda connection: connection.fetchval(query("cancel"), job, by, self._now())
         )
@@ -302,18 +330,22 @@ class PostgresStore:
 
     async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now."""
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        jobs = sorted(set(jobs))
         rows = await self._pool.run(
-            lambda connection: connection.fetch(query("dead_retry"), sorted(set(jobs)), self._now())
+            lambda connection: connection.fetch(query("dead_retry"), jobs, self._now())
         )
         return [row["id"] for row in rows]
 
     async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        jobs = sorted(set(jobs))
+        check_by(by)
         rows = await self._pool.run(
-            lambda connection: connection.fetch(
-                query("dead_drop"), sorted(set(jobs)), by, self._now()
-            )
+            lambda connection: connection.fetch(query("dead_drop"), jobs, by, self._now())
         )
         return [row["id"] for row in rows]
 
@@ -329,6 +361,7 @@ class PostgresStore:
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
         """List dead letters, oldest death first."""
+        check_filter(queue=queue, kind=kind, key=key)
         return await self._pool.run(
             lambda connection: reads.dead_letters(
                 connection, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
@@ -337,6 +370,7 @@ class PostgresStore:
 
     async def job(self, job: UUID) -> JobView:
         """Return a job with its state and place in line."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.job(connection, job, now))
 
@@ -351,6 +385,8 @@ class PostgresStore:
         rows_max: int = 100,
     ) -> Page[JobView]:
         """List jobs by id, oldest first."""
+        state = check_state(state)
+        check_filter(queue=queue, kind=kind, key=key)
         now = await self.now()
         return await self._pool.run(
             lambda connection: reads.jobs(
@@ -367,11 +403,13 @@ class PostgresStore:
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.result(connection, job, now))
 
     async def explain(self, job: UUID) -> str:
         """Say why a job is where it is."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.explain(connection, job, now))
 
@@ -379,6 +417,8 @@ class PostgresStore:
         self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
     ) -> Page[LaneView]:
         """List a queue's lanes, or the one lane of a key."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         return await self._pool.run(
             lambda connection: status.lanes(
                 connection, queue, key=key, cursor=cursor, rows_max=rows_max
@@ -396,6 +436,8 @@ class PostgresStore:
 
     async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
         """Return what was settled per kind and minute since a time."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_time("since", since)
         return await self._pool.run(lambda connection: status.stats(connection, queue, since))
 
     async def now(self) -> datetime:
@@ -410,49 +452,3 @@ class PostgresStore:
     def _now(self) -> datetime | None:
         """Return the given clock's time; None lets the database use its own."""
         return None if self._clock is None else self._clock.now()
-
-
-class PostgresTransaction:
-    """One transaction of the store. ``connection`` is its asyncpg connection.
-
-    Each verb runs in a savepoint: one that fails leaves the transaction as it was before. Only a
-    lost lease spoils all of it, also when the caller catches the error.
-    """
-
-    def __init__(self, connection: Connection, now: datetime | None) -> None:
-        self.connection = connection
-        self.lost: LeaseLost | None = None
-        self.is_over = False
-        self._now = now
-
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs when the transaction commits."""
-        self._check_open()
-        if not jobs:
-            return []
-        check_jobs(jobs)
-        with told():
-            async with self.connection.transaction():
-                return await enqueue(self.connection, jobs, self._now)
-
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
-        """Settle when the transaction commits; a lost lease spoils it."""
-        self._check_open()
-        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
-        try:
-            with told():
-                async with self.connection.transaction():
-                    await settle(self.connection, settlements, worker, self._now)
-        except LeaseLost as error:
-            self.lost = error
-            raise
-
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own and return its rows."""
-        self._check_open()
-        async with self.connection.transaction():
-            return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
-
-    def _check_open(self) -> None:
-        if self.is_over:
-            raise StoreError("this transaction is over. Open another with store.transaction().")
