@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from inturn.store.sqlite.faults import folder_missing, store_error
+from inturn.model.errors import StoreUnavailable
+from inturn.store.sqlite.faults import folder_missing, may_not_write, store_error
 
 MEMORY = ":memory:"
 Synchronous = Literal["full", "normal"]
@@ -19,9 +20,8 @@ _STATEMENTS_CACHED = 256
 
 def open_writer(path: str, *, synchronous: Synchronous, busy_seconds: float) -> sqlite3.Connection:
     """Open the connection that writes, in WAL mode, making the file if need be."""
-    folder = Path(path).parent
-    if path != MEMORY and not folder.is_dir():
-        raise folder_missing(path, str(folder))
+    if path != MEMORY:
+        _check_folder(path)
     connection: sqlite3.Connection | None = None
     try:
         connection = _connect(path, busy_seconds)
@@ -34,6 +34,19 @@ def open_writer(path: str, *, synchronous: Synchronous, busy_seconds: float) -> 
             connection.close()
         raise store_error(error, path) from error
     return connection
+
+
+def _check_folder(path: str) -> None:
+    """Refuse a file whose folder is not there, or is not ours to enter."""
+    folder = Path(path).parent
+    try:
+        if folder.is_dir():
+            return
+    except PermissionError as error:
+        raise may_not_write(path, error) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
+    raise folder_missing(path, str(folder))
 
 
 def open_reader(path: str, *, busy_seconds: float) -> sqlite3.Connection:
