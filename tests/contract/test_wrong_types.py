@@ -26,6 +26,11 @@ Call = Callable[[Any], Awaitable[object]]
 NAIVE = datetime(2026, 1, 1)
 WORKER = WorkerView(id="w", host="h", pid=1, version="v")
 
+
+def settings(**options: Any) -> QueueSettings:
+    return QueueSettings(**options)
+
+
 CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
     "one-job": (lambda store: store.enqueue(job()), BadInput, "jobs must be a list"),
     "jobs-none": (lambda store: store.enqueue(None), BadInput, "jobs must be a list"),
@@ -39,7 +44,7 @@ CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
     "dead-texts": (lambda store: store.dead_drop(["x"], by="ann"), BadInput, "must be a UUID"),
     "state": (lambda store: store.jobs(state="bogus"), BadInput, "no state 'bogus'.*waiting"),
     "on-dead": (
-        lambda store: store.configure("q", QueueSettings(on_dead="bogus")),  # type: ignore[arg-type]
+        lambda store: store.configure("q", settings(on_dead="bogus")),
         BadInput,
         "on_dead is 'bogus'; it may be 'skip' or 'halt'",
     ),
@@ -136,11 +141,12 @@ async def test_a_lease_that_no_claim_gave_is_refused(store: Store, token: Any) -
 
 async def test_whatever_can_be_gone_through_is_a_batch(store: Store) -> None:
     batch = jobs(50, key="a")
-    tickets = await store.enqueue(one for one in batch)  # type: ignore[arg-type]
+    nothing, some, more = iter(()), (one for one in batch), (one for one in jobs(2, key="a"))
+    assert await store.enqueue(nothing) == []
+    tickets = await store.enqueue(some)
     tickets += await store.enqueue(tuple(jobs(2, key="a")))
-    assert await store.enqueue(iter(())) == []  # type: ignore[arg-type]
     async with store.transaction() as transaction:
-        tickets += await transaction.enqueue(one for one in jobs(2, key="a"))  # type: ignore[arg-type]
+        tickets += await transaction.enqueue(more)
     assert [ticket.id for ticket in tickets[:50]] == [one.id for one in batch]
     assert await run_all(store) == [ticket.id for ticket in tickets]
 
@@ -157,5 +163,5 @@ async def test_a_state_and_what_a_queue_does_may_be_given_by_name(store: Store) 
     for name, found in (("waiting", [made]), ("done", [])):
         page = await store.jobs(state=name)  # type: ignore[arg-type]
         assert [view.job.id for view in page.rows] == found
-    await store.configure("default", QueueSettings(on_dead="halt"))  # type: ignore[arg-type]
+    await store.configure("default", settings(on_dead="halt"))
     assert (await store.queues())[0].settings.on_dead is OnDead.HALT

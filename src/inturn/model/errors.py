@@ -25,6 +25,7 @@ InturnError
     ├── StoreFull             the disk is full
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
+    ├── SchemaTaken           tables of these names are there, and are not inturn's
     └── NoRights              the user may not do this in the database
 """
 
@@ -203,6 +204,17 @@ class SchemaTooNew(StoreError):
         super().__init__(
             f"this store has schema version {found}; this inturn knows up to {known}. "
             f"Upgrade inturn here, or point it at another store. Nothing was changed."
+        )
+
+
+class SchemaTaken(StoreError):
+    """Where inturn's tables would be, there are others of the same names."""
+
+    def __init__(self, where: str, names: Iterable[str], instead: str) -> None:
+        self.names = tuple(sorted(names))
+        super().__init__(
+            f"{where} has {', '.join(self.names)} of its own, which inturn did not make, where "
+            f"inturn's tables would be. {instead} Nothing was changed."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -116,7 +116,7 @@ class PostgresStore:
 
     # Producers
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none; in the caller's transaction if its connection is given."""
         jobs = listed("jobs", jobs)
         check_jobs(jobs)
@@ -167,7 +167,7 @@ class PostgresStore:
         jobs_max: int,
         worker: str,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Collection[str] | None = None,
+        kinds: Iterable[str] | None = None,
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs."""
@@ -187,7 +187,7 @@ class PostgresStore:
         )
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases; return those that are lost."""
         leases = listed("leases", leases)
@@ -198,7 +198,7 @@ class PostgresStore:
             lambda connection: extend(connection, leases, lease_seconds, self._now())
         )
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
         settlements = listed("settlements", settlements)
         check_name("worker", worker, bounds.WORKER_CHARS_MAX)
@@ -230,7 +230,7 @@ class PostgresStore:
 
         return await self._pool.run(verb)
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived."""
         queues = listed("queues", queues)
         check_queues(queues)
@@ -328,7 +328,7 @@ class PostgresStore:
             raise UnknownJob(job)
         return JobState(state)
 
-    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now."""
         jobs = listed("jobs", jobs)
         check_ids("job", jobs)
@@ -338,7 +338,7 @@ class PostgresStore:
         )
         return [row["id"] for row in rows]
 
-    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
         jobs = listed("jobs", jobs)
         check_ids("job", jobs)

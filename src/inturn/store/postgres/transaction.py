@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ class PostgresTransaction:
         self.is_over = False
         self._now = now
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """Accept jobs when the transaction commits."""
         self._check_open()
         jobs = listed("jobs", jobs)
@@ -42,7 +42,7 @@ class PostgresTransaction:
             async with self.connection.transaction():
                 return await enqueue(self.connection, jobs, self._now)
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Settle when the transaction commits; a lost lease spoils it."""
         self._check_open()
         settlements = listed("settlements", settlements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -140,7 +140,7 @@ class SqliteStore:
 
     # Producers
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none, in the given order within each key."""
         if connection is not None:
             raise StoreError(
@@ -160,7 +160,7 @@ class SqliteStore:
         jobs_max: int,
         worker: str,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Collection[str] | None = None,
+        kinds: Iterable[str] | None = None,
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age."""
@@ -182,7 +182,7 @@ class SqliteStore:
         return claims
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases from now on; return those that are lost."""
         leases = listed("leases", leases)
@@ -192,7 +192,7 @@ class SqliteStore:
         work = partial(extend, leases=leases, lease_seconds=lease_seconds)
         return await self._write(work) if leases else []
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix."""
         settlements = listed("settlements", settlements)
         settle.check_settlements(settlements, worker)
@@ -208,7 +208,7 @@ class SqliteStore:
         check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
         return await self._write(partial(reclaim.reclaim, leases_max=leases_max))
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken."""
         queues = listed("queues", queues)
         check_queues(queues)
@@ -284,13 +284,13 @@ class SqliteStore:
         check_by(by)
         return await self._write(partial(cancel.cancel, job=job, by=by))
 
-    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now."""
         jobs = listed("jobs", jobs)
         check_ids("job", jobs)
         return await self._write(partial(dead.dead_retry, jobs=jobs))
 
-    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
         jobs = listed("jobs", jobs)
         check_ids("job", jobs)

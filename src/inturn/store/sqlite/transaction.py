@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -57,13 +57,13 @@ class SqliteTransaction:
         if kind is None and self._lost is not None:
             raise self._lost
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """As ``Store.enqueue``, committed with the rest of the transaction."""
         jobs = listed("jobs", jobs)
         check_jobs(jobs)
         return await self._run(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
         settlements = listed("settlements", settlements)
         check_settlements(settlements, worker)
