@@ -10,6 +10,8 @@ PAYLOAD_BYTES_MAX = 1024 * 1024
 PAYLOAD_NESTING_MAX = 200  # far from where Python's recursion ends
 RESULT_BYTES_MAX = 1024 * 1024
 ERROR_CHARS_MAX = 8_000
+ERRORS_MAX = 50  # of one job's history …
+ERRORS_FIRST_MAX = 10  # … so many of which are its first; the rest are its last
 
 PRIORITY_MIN = -100
 PRIORITY_MAX = 100
@@ -38,3 +40,8 @@ DEDUPE_SECONDS_DEFAULT = 86_400.0
 RESULT_SECONDS_DEFAULT = 86_400.0
 KEEP_DONE_SECONDS_DEFAULT = 86_400.0
 AGING_SECONDS_DEFAULT = 300.0
+
+COME_BACK_SECONDS_MIN = 1  # what a full queue asks of those it refuses
+COME_BACK_SECONDS_MAX = 300
+COME_BACK_SECONDS_DEFAULT = 30  # when nothing was settled lately
+DRAIN_MINUTES = 3  # what "lately" is: this minute and those before it
