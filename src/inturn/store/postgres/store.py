@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+import functools
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -31,15 +32,16 @@ from inturn.model.admissible import (
     listed,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, UnknownJob
+from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import checks, lanes, migrate, reads, status
+from inturn.store.postgres.accept import accept, accept_rest, check_same, with_time
 from inturn.store.postgres.claim import claim, extend
-from inturn.store.postgres.enqueue import enqueue, tickets
+from inturn.store.postgres.enqueue import enqueue
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
@@ -124,28 +126,39 @@ class PostgresStore:
             raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
         if not jobs:
             return []
-        if connection is not None:
-            await self._make_queues(connection, {job.queue for job in jobs})
-            with told():
-                return await enqueue(connection, jobs, self._now())
-        wanted = {job.id for job in jobs}
+        try:
+            if connection is not None:
+                return await self._enqueue_within(connection, jobs)
+            return await self._enqueue(jobs)
+        except QueueFull as full:
+            told_when = functools.partial(with_time, full=full, now=self._now())
+            raise await self._pool.run(told_when) from full
+
+    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         again = False
 
         async def verb(connection: Connection) -> list[Ticket]:
             nonlocal again
-            async with connection.transaction():
-                # After a lost answer or a known id: what is stored already is not stored again.
-                known = await tickets(connection, list(wanted)) if again else {}
-                again = True
-                fresh = [job for job in jobs if job.id not in known]
-                placed = await enqueue(connection, fresh, self._now()) if fresh else []
-            known |= {job.id: ticket for job, ticket in zip(fresh, placed, strict=True)}
-            return [known[job.id] for job in jobs]
+            attempt, again = (accept_rest if again else accept), True
+            return await attempt(connection, jobs, self._now())
 
         try:
             return await self._pool.run(verb)
         except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
             return await self._pool.run(verb)
+
+    async def _enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in the caller's own transaction, which one that is known spoils."""
+        await self._make_queues(connection, {job.queue for job in jobs})
+        try:
+            with told():
+                return await enqueue(connection, jobs, self._now())
+        except asyncpg.UniqueViolationError as error:
+            await self._pool.run(lambda own: check_same(own, jobs))
+            raise StoreError(
+                "a job of this batch was accepted before, in this transaction or another, and "
+                "PostgreSQL has given this transaction up: roll it back and leave the job out."
+            ) from error
 
     async def _make_queues(self, connection: Connection, names: set[str]) -> None:
         """Make queues that are new apart from the caller's transaction: while that is open, their

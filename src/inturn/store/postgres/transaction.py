@@ -8,10 +8,10 @@ from typing import Any
 
 from inturn.model import bounds
 from inturn.model.admissible import check_jobs, check_name, listed
-from inturn.model.errors import LeaseLost, StoreError
+from inturn.model.errors import LeaseLost, QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settlement import Settlement
-from inturn.store.postgres.enqueue import enqueue
+from inturn.store.postgres.accept import accept, with_time
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
@@ -39,8 +39,11 @@ class PostgresTransaction:
         if not jobs:
             return []
         with told():
-            async with self.connection.transaction():
-                return await enqueue(self.connection, jobs, self._now)
+            try:
+                with told():
+                    return await accept(self.connection, jobs, self._now)
+            except QueueFull as full:
+                raise await with_time(self.connection, full, self._now) from full
 
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Settle when the transaction commits; a lost lease spoils it."""
