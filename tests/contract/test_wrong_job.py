@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from inturn.model.clock import ManualClock
@@ -18,6 +19,7 @@ from tests.contract.support import (
     fail,
     ids,
     job,
+    jobs,
     settle,
     states,
     stored,
@@ -94,3 +96,22 @@ async def two_leases(store: Store, clock: ManualClock, place: str) -> tuple[Clai
     assert one.lease.token != two.lease.token
     assert one.jobs[0].position == two.jobs[0].position
     return one, two
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__.lower())
+async def test_a_place_that_was_cancelled_is_held_by_no_lease(
+    store: Store, key: str | None, said: Verdict
+) -> None:
+    _, gone, _ = await enqueue(store, *jobs(3, key=key))
+    await store.cancel(gone, by="ann")
+    claims = await claim(store)
+    one = claims[0]
+    cancelled = msgspec.structs.replace(one.jobs[0], id=gone, position=2)
+    before = await stored(store)
+    for lease in (one.lease, msgspec.structs.replace(one.lease, last=3)):
+        with pytest.raises(LeaseLost):
+            await settle(store, [Settlement(lease, [Outcome(cancelled, said)])])
+    assert await stored(store) == before
+    await settle(store, done(claims))
+    assert await store.result(gone) is None

@@ -55,7 +55,10 @@ class Transaction(Protocol):
         ...
 
     async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own, in the store's dialect, and return its rows."""
+        """Run a statement of the caller's own, in the store's dialect, and return its rows.
+
+        One that begins or ends a transaction is refused.
+        """
         ...
 
 
@@ -96,7 +99,8 @@ class Store(Protocol):
 
         ``connection`` is the caller's own database connection inside a transaction of its own
         (PostgreSQL: asyncpg); the jobs are then accepted when that transaction commits.
-        Raises ``BadInput``, ``DedupeConflict``, ``QueueFull``; then nothing is stored.
+        Raises ``BadInput``, ``DedupeConflict``, ``JobConflict`` (other work under a known id),
+        ``QueueFull``; then nothing is stored.
         """
         ...
 
@@ -132,8 +136,8 @@ class Store(Protocol):
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
 
-        A token that is gone, or a position not leased under it: ``LeaseLost``, and nothing of the
-        call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
+        A token that is gone, or a position not leased under it: ``LeaseLost``; a job of another
+        lease: ``WrongJob``. Then nothing of the call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
         done one join their lanes in the same transaction, or with a later claim where a
         producer's open transaction is in the way.
         """

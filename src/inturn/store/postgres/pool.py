@@ -67,7 +67,9 @@ class Pool:
                 max_inactive_connection_lifetime=60.0,
             )
         except ValueError as error:  # asyncpg's word for an address or an option it cannot use
-            raise InvalidStoreURL(f"the store's address cannot be used: {error}.") from error
+            raise InvalidStoreURL(
+                f"the store's address, or an option of it, cannot be used: {error}."
+            ) from error
 
     async def close(self) -> None:
         """Give the connections up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Outcome, Settlement, error_text, reason_text
+from inturn.policy.settlement import Outcome, Settlement, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import lane_row, leases
 from inturn.store.sqlite.bury import bury_head, spent_reason
@@ -29,7 +29,8 @@ def settle_keyed(settler: Settler, settlement: Settlement) -> None:
         or positions[-1] >= lane.cursor
     ):
         raise LeaseLost([lease.token])
-    held = settler.held(settlement)
+    said = outspoken(outcomes)
+    held = settler.held(lease, said)
     head, leased = lane.head, lane.cursor - lane.head
     done = _count_done(outcomes)
     if done:
@@ -37,7 +38,7 @@ def settle_keyed(settler: Settler, settlement: Settlement) -> None:
         lane.head += done
         lane.forget_head()
         lane.head_attempt = 1  # the next job of the run is on its first attempt
-    settler.keep_results(outcomes)
+    settler.keep_results(said)
     if done < len(outcomes):
         _stop(settler, lane, outcomes[done].verdict, held[lane.head])
         ended = leased

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Settlement, done_ranges, error_text, reason_text
+from inturn.policy.settlement import Settlement, done_ranges, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_logged, spent_reason
@@ -30,7 +30,8 @@ def settle_open(settler: Settler, settlement: Settlement) -> None:
     outside = positions[0] < first or positions[-1] > last
     if outside or (before and any(holds(before, position) for position in positions)):
         raise LeaseLost([lease.token])
-    held = settler.held(settlement)
+    said = outspoken(settlement.outcomes)
+    held = settler.held(lease, said)
     after = with_positions(before, positions)
     if after == [(first, last)]:
         connection.execute("delete from run where token = ? and lane = ?", place)
@@ -39,11 +40,11 @@ def settle_open(settler: Settler, settlement: Settlement) -> None:
             "update run set settled = ? where token = ? and lane = ?",
             (encode_ranges(after), *place),
         )
-    for outcome in settlement.outcomes:
+    for outcome in said:
         if type(outcome.verdict) is not Done:
             position = outcome.job.position
             _set_aside(settler, lease.lane, position, outcome.verdict, held[position])
-    settler.keep_results(settlement.outcomes)
+    settler.keep_results(said)
     if settler.somebody_waits:
         for first, last in done_ranges(settlement):
             settler.run_done(lease.lane, first, last)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import WrongJob
-from inturn.policy.settlement import Outcome, Settlement, outspoken
+from inturn.model.lease import Lease
+from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Done
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
@@ -41,22 +42,21 @@ class Settler:
             self._queues[name] = queue_row.made(self.connection, name)
         return self._queues[name]
 
-    def held(self, settlement: Settlement) -> dict[int, Held]:
-        """Return the jobs of the log, by position, of which more is said than that they are done.
+    def held(self, lease: Lease, said: Sequence[Outcome]) -> dict[int, Held]:
+        """Return the jobs of the log that these outcomes are about, by position.
 
-        Notes the first that is not the one its settlement names.
+        Notes the first that is not the one its outcome names.
         """
-        said = outspoken(settlement.outcomes)
         if not said:
             return {}
         rows = self.connection.execute(
             "select position, id, attempts_max from job "
             "where lane = ? and position between ? and ?",
-            (settlement.lease.lane, said[0].job.position, said[-1].job.position),
+            (lease.lane, said[0].job.position, said[-1].job.position),
         )
         held = {position: Held(id, attempts_max) for position, id, attempts_max in rows}
         for outcome in said:
-            self.check_job(settlement.lease.token, outcome, held[outcome.job.position].id)
+            self.check_job(lease.token, outcome, held[outcome.job.position].id)
         return held
 
     def check_job(self, token: int, outcome: Outcome, held: bytes) -> None:
