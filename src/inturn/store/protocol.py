@@ -137,9 +137,9 @@ class Store(Protocol):
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
 
         A token that is gone, or a position not leased under it: ``LeaseLost``; a job of another
-        lease: ``WrongJob``. Then nothing of the call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
-        done one join their lanes in the same transaction, or with a later claim where a
-        producer's open transaction is in the way.
+        lease: ``WrongJob``. Then nothing of the call is written. A ``Retry`` when the attempts are
+        spent buries. Jobs that waited for a done one join their lanes in the same transaction, or
+        with a later claim where a producer's open transaction is in the way.
         """
         ...
 
