@@ -176,3 +176,12 @@ async def test_a_keyed_duplicate_leaves_no_gap_in_its_lane(store: Store) -> None
     tickets = await store.enqueue([job(key="a", dedupe="d"), job(key="a")])
     assert tickets[1].position == 2
     assert ids(await claim(store)) == [ticket.id for ticket in tickets]
+
+
+async def test_a_number_of_many_digits_is_told_from_its_neighbour(store: Store) -> None:
+    large = 10**30
+    [first] = await store.enqueue([job(dedupe="d", payload=f'{{"b": {large}, "a": 1}}')])
+    [again] = await store.enqueue([job(dedupe="d", payload=f'{{"a": 1, "b": {large}}}')])
+    assert (again.id, again.duplicate) == (first.id, True)
+    with pytest.raises(DedupeConflict):
+        await store.enqueue([job(dedupe="d", payload=f'{{"b": {large + 1}, "a": 1}}')])

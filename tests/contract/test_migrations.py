@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sqlite3
+from pathlib import Path
 
+import asyncpg
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import SchemaMissing, SchemaTooNew
+from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
 from inturn.store.address import connect
 from inturn.store.protocol import Store
 from tests.contract.support import claim, enqueue, ids, job, raw, run_all
@@ -100,6 +104,69 @@ async def test_a_new_file_is_made_with_its_tables(empty_url: str, clock: ManualC
         assert ids(await claim(again)) == [made]
     finally:
         await again.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("create table @job (number integer)", "job"),
+        ("create table @LANE (name text)", "lane"),
+        ("create view @queue as select 1 as one", "queue"),
+        ("create table @schema_version (version integer, name text)", "schema_version"),
+        ("create table @schema_version (number text)", "schema_version"),
+    ],
+)
+async def test_tables_of_someone_else_are_named_and_left_as_they_are(
+    empty_url: str, statement: str, named: str
+) -> None:
+    await made_by_someone_else(empty_url, statement)
+    store = connect(empty_url)
+    try:
+        with pytest.raises(SchemaTaken, match=rf"{named}.*of its own") as refused:
+            await store.migrate()
+        assert refused.value.names == (named,)
+        with pytest.raises(SchemaTaken, match=rf"{named}.*of its own"):
+            await store.open()
+    finally:
+        await store.close()
+
+
+@SQLITE
+async def test_a_file_of_someone_else_is_not_changed_by_a_refusal(
+    empty_url: str, tmp_path: Path
+) -> None:
+    await made_by_someone_else(empty_url, "create table job (number integer)")
+    before = (tmp_path / "new.db").read_bytes()
+    store = connect(empty_url)
+    for refused in (store.open, store.migrate):
+        with pytest.raises(SchemaTaken):
+            await refused()
+    assert (tmp_path / "new.db").read_bytes() == before
+    assert os.listdir(tmp_path) == ["new.db"]
+
+
+async def test_tables_of_someone_else_with_other_names_do_not_mind(empty_url: str) -> None:
+    await made_by_someone_else(empty_url, "create table @customer (number integer)")
+    store = connect(empty_url)
+    try:
+        assert await store.migrate() >= 1
+        await store.open()
+        assert await store.check() == []
+    finally:
+        await store.close()
+
+
+async def made_by_someone_else(url: str, statement: str) -> None:
+    """Make a table before inturn does, where its own would be."""
+    if url.startswith("sqlite:///"):
+        file = sqlite3.connect(url.removeprefix("sqlite:///"))
+        file.execute(statement.replace("@", ""))
+        file.close()
+        return
+    connection = await asyncpg.connect(url)
+    await connection.execute("create schema inturn")
+    await connection.execute(statement.replace("@", "inturn."))
+    await connection.close()
 
 
 async def test_a_store_may_be_closed_twice_and_before_it_was_opened(empty_url: str) -> None:

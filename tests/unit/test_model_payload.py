@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inturn.model import bounds
-from inturn.model.errors import BadInput, InvalidPayload, PayloadTooLarge
+from inturn.model.errors import InvalidPayload, PayloadTooLarge
 from inturn.model.payload import check_payload, encode_payload
 
 TEXT = some.text(some.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
@@ -151,9 +151,57 @@ def test_a_payload_is_measured_in_bytes(letter: str) -> None:
         encode_payload("x" * bounds.PAYLOAD_BYTES_MAX)
 
 
-def test_a_payload_nested_without_end_is_refused_and_not_fatal() -> None:
-    with pytest.raises(BadInput):
-        check_payload("[" * 100_000 + "]" * 100_000)
+@pytest.mark.parametrize("depth", [bounds.PAYLOAD_NESTING_MAX + 1, 900, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_a_payload_nested_without_end_is_refused_and_not_fatal(
+    depth: int, opening: str, closing: str
+) -> None:
+    with pytest.raises(InvalidPayload, match="nested more than 200 deep"):
+        check_payload(opening * depth + "1" + closing * depth)
+
+
+def test_a_payload_nested_as_deeply_as_may_be_is_fine() -> None:
+    depth = bounds.PAYLOAD_NESTING_MAX
+    check_payload("[" * depth + '"no [[[[[[[[ of its own"' + "]" * depth)
+    check_payload("[" + "[]," * 5_000 + "[]]")
+    encode_payload(nested(depth))
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [bounds.PAYLOAD_NESTING_MAX + 1, 600, 5_000])
+def test_a_value_nested_without_end_is_no_payload(depth: int) -> None:
+    with pytest.raises(InvalidPayload, match="nested more than 200 deep"):
+        encode_payload(nested(depth))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("1e400", "a number too large for a double"),
+        ("[1, -1e999]", r"a number too large for a double, at `\$\[1\]`"),
+        ('{"a": 1e400}', "a number too large for a double, at"),
+        ("1" * 5_000, "a whole number of more than 4,300 digits"),
+        ("[1, " + "1" * 5_000 + "]", r"more than 4,300 digits, at `\$\[1\]`"),
+        ('"\\ud800"', "half of a surrogate pair"),
+    ],
+    ids=range(6),
+)
+def test_what_is_json_but_cannot_be_kept_is_called_what_it_is(text: str, named: str) -> None:
+    with pytest.raises(InvalidPayload, match=named) as refused:
+        check_payload(text)
+    assert "is not JSON" not in str(refused.value)
+
+
+def test_a_number_too_large_to_be_written_is_named() -> None:
+    with pytest.raises(InvalidPayload, match="4300 digits"):
+        encode_payload({"a": 10**5_000})
+    assert encode_payload({"a": 10**30}) == '{"a":1000000000000000000000000000000}'
 
 
 def test_an_error_names_what_was_checked() -> None:

@@ -1,16 +1,23 @@
-"""What may be stored at all: every check of a job or a name, made before a store is touched."""
+"""What may be stored or asked for: every check of an argument, made before a store is touched."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from inturn.model import bounds
-from inturn.model.errors import DependencyCycle, InvalidName, OutOfBounds
-from inturn.model.job import NewJob
-from inturn.model.lane import QueueSettings
+from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
+from inturn.model.job import JobState, NewJob
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.lease import Lease
 from inturn.model.payload import check_payload
+from inturn.model.worker import WorkerView
+
+_SHOWN_CHARS_MAX = 80
+_STORED_MAX = bounds.STORED_MAX
 
 
 def check_jobs(jobs: Sequence[NewJob]) -> None:
@@ -20,33 +27,36 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
             f"a batch holds {len(jobs):,} jobs; the bound is {bounds.ENQUEUE_JOBS_MAX:,}. "
             f"Send several batches."
         )
-    # The jobs of a batch are much alike: names and numbers seen before need no second look.
-    names: set[tuple[str, str]] = set()
-    numbers: set[tuple[object, ...]] = set()
+    before = None
     for job in jobs:
-        if (job.queue, job.kind) not in names:
+        if type(job) is not NewJob:
+            raise BadInput(f"a batch holds {shown(job)}, which is not a NewJob.")
+        # The jobs of a batch are much alike: what the job before had needs no second look.
+        if before is None or job.queue is not before.queue or job.kind is not before.kind:
             check_name("queue", job.queue, bounds.QUEUE_CHARS_MAX)
             check_name("kind", job.kind, bounds.KIND_CHARS_MAX)
-            names.add((job.queue, job.kind))
-        options = (
-            job.priority,
-            job.round,
-            job.attempts_max,
-            job.timeout_seconds,
-            job.delay_seconds,
-            job.dedupe_seconds,
-        )
-        if options not in numbers:
+        if (
+            before is None
+            or job.priority is not before.priority
+            or job.round is not before.round
+            or job.attempts_max is not before.attempts_max
+            or job.timeout_seconds is not before.timeout_seconds
+            or job.delay_seconds is not before.delay_seconds
+            or job.dedupe_seconds is not before.dedupe_seconds
+        ):
             _check_numbers(job)
-            numbers.add(options)
+        before = job
         if job.key is not None:
             check_name("key", job.key, bounds.KEY_CHARS_MAX)
         if job.dedupe is not None:
             check_name("dedupe key", job.dedupe, bounds.DEDUPE_CHARS_MAX)
-        if job.after:
+        if job.after.__class__ is not frozenset or job.after:
             _check_after(job)
         check_payload(job.payload)
-    ids = {job.id for job in jobs}
+    given = [job.id for job in jobs]
+    if set(map(type, given)) - {UUID}:
+        check_ids("id of a job", given)
+    ids = set(given)
     if len(ids) != len(jobs):
         raise OutOfBounds("two jobs of one batch have the same id. Leave the ids to inturn.")
     if any(job.after for job in jobs):
@@ -69,6 +79,9 @@ def _check_numbers(job: NewJob) -> None:
 
 
 def _check_after(job: NewJob) -> None:
+    if not isinstance(job.after, set | frozenset):
+        raise BadInput(f"after must be a set of job ids, not {shown(job.after)}.")
+    check_ids("job id in after", job.after)
     if len(job.after) > bounds.AFTER_MAX:
         raise OutOfBounds(
             f"a job waits for {len(job.after):,} others; the bound is {bounds.AFTER_MAX:,}. "
@@ -81,9 +94,16 @@ def _check_after(job: NewJob) -> None:
 
 
 def check_claim(
-    queue: str, jobs_max: int, worker: str, lease_seconds: float, suspects_max: int
+    queue: str,
+    jobs_max: int,
+    worker: str,
+    lease_seconds: float,
+    suspects_max: int,
+    kinds: Sequence[str] | None,
 ) -> None:
     """Refuse a claim that asks for what cannot be."""
+    if kinds is not None:
+        check_kinds(kinds)
     check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
     check_name("worker", worker, bounds.WORKER_CHARS_MAX)
     check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
@@ -91,21 +111,124 @@ def check_claim(
     check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
 
 
-def check_wait(queues: Collection[str], timeout_seconds: float) -> None:
-    """Refuse a wait for what cannot be a queue, or for no proper time."""
-    for queue in queues:
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-    check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+def check_lease(lease: Lease) -> None:
+    """Refuse what no claim can have given."""
+    if not isinstance(lease, Lease):
+        raise BadInput(f"a lease of a claim is needed, not {shown(lease)}.")
+    lane = 0 if lease.lane is None else lease.lane
+    for number in (lease.token, lane, lease.first, lease.last):
+        if number.__class__ is not int or not -_STORED_MAX <= number <= _STORED_MAX:
+            check_stored("a number of the lease", number)
+
+
+def check_worker(worker: WorkerView) -> None:
+    """Refuse a worker that cannot be written down."""
+    if not isinstance(worker, WorkerView):
+        raise BadInput(f"a WorkerView is needed, not {shown(worker)}.")
+    check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
+    check_name("host", worker.host, bounds.WORKER_CHARS_MAX)
+    check_name("version", worker.version, bounds.WORKER_CHARS_MAX)
+    check_whole("pid", worker.pid, 0, bounds.PID_MAX)
+    check_whole("running", worker.running, 0, bounds.RUNNING_MAX)
+    for what, names in (("queues", worker.queues), ("kinds", worker.kinds)):
+        if not isinstance(names, tuple | list | set | frozenset):
+            raise BadInput(f"a worker's {what} must be a tuple of names, not {shown(names)}.")
+    check_queues(worker.queues)
+    check_kinds(worker.kinds)
 
 
 def check_settings(settings: QueueSettings) -> None:
     """Refuse settings that a queue cannot have."""
+    if not isinstance(settings, QueueSettings):
+        raise BadInput(f"QueueSettings are needed, not {shown(settings)}.")
+    if settings.on_dead not in list(OnDead):
+        known = " or ".join(repr(str(one)) for one in OnDead)
+        raise BadInput(f"on_dead is {shown(settings.on_dead)}; it may be {known}.")
     if settings.depth_max is not None:
         check_whole("depth_max", settings.depth_max, 1, bounds.DEPTH_MAX)
     if settings.lane_depth_max is not None:
         check_whole("lane_depth_max", settings.lane_depth_max, 1, bounds.DEPTH_MAX)
     check_number("keep_done_seconds", settings.keep_done_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
     check_number("aging_seconds", settings.aging_seconds, 0.001, bounds.DELAY_SECONDS_MAX)
+
+
+def check_filter(
+    *, queue: str | None = None, kind: str | None = None, key: str | None = None
+) -> None:
+    """Refuse names that no job can have; None stands for every name."""
+    if queue is not None:
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+    if kind is not None:
+        check_name("kind", kind, bounds.KIND_CHARS_MAX)
+    if key is not None:
+        check_name("key", key, bounds.KEY_CHARS_MAX)
+
+
+def check_lane(queue: str, key: str) -> None:
+    """Refuse what cannot name a keyed lane."""
+    check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+    check_name("key", key, bounds.KEY_CHARS_MAX)
+
+
+def check_queues(queues: Iterable[str]) -> None:
+    """Refuse what cannot name queues."""
+    for queue in queues:
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+
+
+def check_kinds(kinds: Iterable[str]) -> None:
+    """Refuse what cannot name kinds."""
+    for kind in kinds:
+        check_name("kind", kind, bounds.KIND_CHARS_MAX)
+
+
+def check_by(by: str) -> None:
+    """Refuse what cannot name a person or a program."""
+    check_name("by", by, bounds.WORKER_CHARS_MAX)
+
+
+def check_ids(what: str, ids: Iterable[UUID]) -> None:
+    """Refuse what cannot be ids of jobs."""
+    for id in ids:
+        check_id(what, id)
+
+
+def check_id(what: str, id: UUID) -> None:
+    """Refuse what cannot be the id of a job."""
+    if not isinstance(id, UUID):
+        raise BadInput(
+            f"the {what} must be a UUID, not {shown(id)}. Make one of text with uuid.UUID(…)."
+        )
+
+
+def check_state(state: JobState | None) -> JobState | None:
+    """Return the state that is meant, also by its plain name; refuse one that there is not."""
+    try:
+        return None if state is None else JobState(state)
+    except ValueError as error:
+        known = ", ".join(JobState)
+        raise BadInput(f"there is no state {shown(state)}. There are: {known}.") from error
+
+
+def check_time(what: str, time: datetime) -> None:
+    """Refuse what is not a time with its zone."""
+    if not isinstance(time, datetime):
+        raise BadInput(f"{what} must be a datetime, not {shown(time)}.")
+    if time.tzinfo is None:
+        raise BadInput(f"{what} has no time zone. Use datetime.now(UTC), or .astimezone().")
+    try:
+        time.astimezone(UTC)
+    except OverflowError as error:
+        raise OutOfBounds(f"{what} lies outside the years 1 to 9999 in UTC.") from error
+
+
+def listed(what: str, given: Iterable[Any]) -> list[Any]:
+    """Return what was given, whatever it can be gone through as, as a list."""
+    if type(given) is list:
+        return given
+    if isinstance(given, str | bytes) or not hasattr(type(given), "__iter__"):
+        raise BadInput(f"{what} must be a list, or another collection, not {shown(given)}.")
+    return list(given)
 
 
 def check_name(what: str, name: str, chars_max: int) -> None:
@@ -132,17 +255,43 @@ def check_name(what: str, name: str, chars_max: int) -> None:
 def check_whole(what: str, value: object, lowest: int, highest: int) -> None:
     """Refuse what is not a whole number in its range."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise OutOfBounds(f"{what} must be a whole number, not {value!r}.")
+        raise OutOfBounds(f"{what} must be a whole number, not {shown(value)}.")
     if not lowest <= value <= highest:
-        raise OutOfBounds(f"{what} is {value}; it may be {lowest} to {highest}.")
+        raise OutOfBounds(f"{what} is {shown(value)}; it may be {lowest} to {highest}.")
+
+
+def check_stored(what: str, value: object) -> None:
+    """Refuse what is not a number that both stores can compare with theirs."""
+    check_whole(what, value, -bounds.STORED_MAX, bounds.STORED_MAX)
 
 
 def check_number(what: str, value: object, lowest: float, highest: float) -> None:
     """Refuse what is not a finite number in its range."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise OutOfBounds(f"{what} must be a finite number, not {value!r}.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        raise OutOfBounds(f"{what} must be a finite number, not {shown(value)}.")
     if not lowest <= value <= highest:
-        raise OutOfBounds(f"{what} is {value:g}; it may be {lowest:g} to {highest:g}.")
+        raise OutOfBounds(f"{what} is {shown(value)}; it may be {lowest:g} to {highest:g}.")
+
+
+def check_text(what: str, text: object) -> None:
+    """Refuse what is not text."""
+    if not isinstance(text, str):
+        raise BadInput(f"the {what} must be text, not {shown(text)}.")
+
+
+def shown(value: object) -> str:
+    """Return a value as it may stand in a sentence, however large it is."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a whole number of {value.bit_length():,} bits"
+    try:
+        text = repr(value)
+    except Exception:  # whatever somebody's own repr may raise
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
 
 
 def _check_cycle(waits: Mapping[UUID, frozenset[UUID]]) -> None:

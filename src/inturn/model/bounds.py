@@ -7,8 +7,11 @@ DEDUPE_CHARS_MAX = 500
 WORKER_CHARS_MAX = 200
 
 PAYLOAD_BYTES_MAX = 1024 * 1024
+PAYLOAD_NESTING_MAX = 200  # far from where Python's recursion ends
 RESULT_BYTES_MAX = 1024 * 1024
 ERROR_CHARS_MAX = 8_000
+ERRORS_MAX = 50  # of one job's history …
+ERRORS_FIRST_MAX = 10  # … so many of which are its first; the rest are its last
 
 PRIORITY_MIN = -100
 PRIORITY_MAX = 100
@@ -25,6 +28,9 @@ DURATION_SECONDS_MAX = 1e12  # of one attempt: finite is what matters
 ENQUEUE_JOBS_MAX = 50_000
 CLAIM_JOBS_MAX = 10_000
 DEPTH_MAX = 10**12
+STORED_MAX = 2**63 - 1  # of a token, a position, a lane: what both stores can compare with theirs
+PID_MAX = 2**32
+RUNNING_MAX = 2**31 - 1
 PAGE_ROWS_MAX = 1_000
 DUE_JOBS_MAX = 1_000  # delayed jobs that one claim moves into their lanes
 
@@ -34,3 +40,8 @@ DEDUPE_SECONDS_DEFAULT = 86_400.0
 RESULT_SECONDS_DEFAULT = 86_400.0
 KEEP_DONE_SECONDS_DEFAULT = 86_400.0
 AGING_SECONDS_DEFAULT = 300.0
+
+COME_BACK_SECONDS_MIN = 1  # what a full queue asks of those it refuses
+COME_BACK_SECONDS_MAX = 300
+COME_BACK_SECONDS_DEFAULT = 30  # when nothing was settled lately
+DRAIN_MINUTES = 3  # what "lately" is: this minute and those before it

@@ -8,8 +8,10 @@ InturnError
 │   ├── OutOfBounds           a number outside its range
 │   ├── UnknownDependency     ``after`` names a job that is not there
 │   ├── DependencyCycle
+│   ├── WrongJob              a settlement carries a job of another lease
 │   └── InvalidStoreURL
 ├── DedupeConflict            same dedupe key, other payload
+├── JobConflict               same id, other payload
 ├── QueueFull                 a bound on depth was reached; says when to come back
 ├── LeaseLost                 the lease is gone and the jobs are someone else's
 ├── OutOfOrder                a keyed lane's jobs must be settled in their order
@@ -24,6 +26,7 @@ InturnError
     ├── StoreFull             the disk is full
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
+    ├── SchemaTaken           tables of these names are there, and are not inturn's
     └── NoRights              the user may not do this in the database
 """
 
@@ -31,6 +34,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from uuid import UUID
+
+from inturn.model import bounds
 
 
 class InturnError(Exception):
@@ -78,6 +83,17 @@ class DependencyCycle(BadInput):
         super().__init__(f"these jobs wait for one another in a circle: {path}. Break it.")
 
 
+class WrongJob(BadInput):
+    """A settlement carries a job that its lease does not hold. Nothing was written."""
+
+    def __init__(self, token: int, position: int, job: UUID) -> None:
+        self.token, self.position, self.job = token, position, job
+        super().__init__(
+            f"lease {token} holds another job than {job} at position {position}. Settle each job "
+            f"under the lease of the claim that it came with; nothing was written."
+        )
+
+
 class InvalidStoreURL(BadInput):
     """The store's address cannot be read."""
 
@@ -93,15 +109,40 @@ class DedupeConflict(InturnError):
         )
 
 
-class QueueFull(InturnError):
-    """A bound on depth was reached; nothing was stored."""
+class JobConflict(InturnError):
+    """The id stands for another job already. Nothing was stored."""
 
-    def __init__(self, queue: str, key: str | None, depth: int, depth_max: int) -> None:
-        self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
-        where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
+    def __init__(self, job: UUID) -> None:
+        self.job = job
         super().__init__(
-            f"{where} holds {depth} jobs and may hold {depth_max}. Come back when it has "
-            f"drained, add workers, or raise its bound."
+            f"job {job} is in this store already, with another queue, kind, key or payload. A job "
+            f"never changes once it is accepted: leave the ids of new jobs to inturn."
+        )
+
+
+class QueueFull(InturnError):
+    """A bound on depth was reached; nothing was stored. ``retry_seconds``: when to come back."""
+
+    def __init__(
+        self,
+        queue: str,
+        key: str | None,
+        depth: int,
+        depth_max: int,
+        added: int = 1,
+        retry_seconds: int = bounds.COME_BACK_SECONDS_DEFAULT,
+    ) -> None:
+        self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
+        self.added, self.retry_seconds = added, retry_seconds
+        where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
+        advice = (
+            f"Come back in about {retry_seconds} s, add workers, or raise its bound"
+            if added <= depth_max
+            else "So many never fit: send smaller batches, or raise its bound"
+        )
+        super().__init__(
+            f"{where} holds {depth} jobs and may hold {depth_max}; there is no room for "
+            f"{added} more. {advice}."
         )
 
 
@@ -191,6 +232,17 @@ class SchemaTooNew(StoreError):
         super().__init__(
             f"this store has schema version {found}; this inturn knows up to {known}. "
             f"Upgrade inturn here, or point it at another store. Nothing was changed."
+        )
+
+
+class SchemaTaken(StoreError):
+    """Where inturn's tables would be, there are others of the same names."""
+
+    def __init__(self, where: str, names: Iterable[str], instead: str) -> None:
+        self.names = tuple(sorted(names))
+        super().__init__(
+            f"{where} has {', '.join(self.names)} of its own, which inturn did not make, where "
+            f"inturn's tables would be. {instead} Nothing was changed."
         )
 
 

@@ -87,12 +87,17 @@ class JobState(StrEnum):
 
 
 class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
-    """One failed attempt: which, when, on which worker, and what went wrong."""
+    """One failed attempt: which, when, on which worker, and what went wrong.
+
+    A history is bounded: ``left_out`` counts the errors that stood right before this one and were
+    not kept.
+    """
 
     attempt: int
     at: datetime
     worker: str
     error: str
+    left_out: int = 0
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,12 +18,15 @@ def encode_payload(value: Any) -> str:
     """Turn a value into the JSON text of a payload, or say why it cannot be one."""
     try:
         encoded = msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        is_finite = not _has_not_a_number(value)
+    except RecursionError as error:
+        raise _nested_too_deeply("payload") from error
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise InvalidPayload(
             f"the payload cannot be written as JSON: {error}. Use JSON's own types, dataclasses, "
             f"dates, UUIDs or decimals."
         ) from error
-    if _has_not_a_number(value):
+    if not is_finite:
         raise InvalidPayload(f"the payload holds a number that is not finite. {_NOT_A_NUMBER}.")
     text = encoded.decode()
     check_payload(text)
@@ -48,14 +51,58 @@ def check_payload(text: str, *, what: str = "payload") -> None:
         )
     try:
         value = _decode(encoded)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        hint = f" ({_NOT_A_NUMBER})" if re.search(r"NaN|Infinity", text) else ""
-        raise InvalidPayload(f"the {what} is not JSON: {error}{hint}.") from error
+    except RecursionError as error:
+        raise _nested_too_deeply(what) from error
+    except msgspec.ValidationError as error:
+        raise _number_too_large(what, str(error)) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise _not_json(what, text, error) from error
+    if text.count("[") + text.count("{") > bounds.PAYLOAD_NESTING_MAX and _is_deep(value):
+        raise _nested_too_deeply(what)
     if "\\u0000" in text and _has_nul(value):
         raise InvalidPayload(
             f"the {what} holds the character NUL (U+0000), which PostgreSQL cannot keep in JSON. "
             f"Leave it out, or send the bytes as base64."
         )
+
+
+def _nested_too_deeply(what: str) -> InvalidPayload:
+    return InvalidPayload(
+        f"the {what} is nested more than {bounds.PAYLOAD_NESTING_MAX} deep, or holds itself. "
+        f"Make it flatter, or send a part of it as text."
+    )
+
+
+def _number_too_large(what: str, said: str) -> InvalidPayload:
+    """Say which number is too large: msgspec gives no other reason for JSON of any type."""
+    whole = said.startswith("Integer")
+    sort = (
+        "a whole number of more than 4,300 digits" if whole else "a number too large for a double"
+    )
+    _, at, place = said.partition(" - at ")
+    return InvalidPayload(
+        f"the {what} holds {sort}{', at ' if at else ''}{place}. Send it as text."
+    )
+
+
+def _not_json(what: str, text: str, error: Exception) -> InvalidPayload:
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        return InvalidPayload(
+            f"the {what} holds half of a surrogate pair (such as \\ud800 alone), or is "
+            f"malformed elsewhere: {error}. Decode the bytes it came from properly."
+        )
+    hint = f" ({_NOT_A_NUMBER})" if re.search(r"NaN|Infinity", text) else ""
+    return InvalidPayload(f"the {what} is not JSON: {error}{hint}.")
+
+
+def _is_deep(value: Any) -> bool:
+    """Say whether a value is nested more deeply than its bound; no recursion, whatever it is."""
+    depth, level = 0, [value]
+    while level and depth <= bounds.PAYLOAD_NESTING_MAX:
+        inner = [one for one in level if isinstance(one, dict | list)]
+        depth += bool(inner)
+        level = [part for one in inner for part in (one.values() if type(one) is dict else one)]
+    return depth > bounds.PAYLOAD_NESTING_MAX
 
 
 def _has_nul(value: Any) -> bool:

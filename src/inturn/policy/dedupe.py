@@ -6,6 +6,8 @@ import hashlib
 
 import msgspec
 
+from inturn.model.job import NewJob
+
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -17,6 +19,13 @@ def canonical(value: object) -> bytes:
 def digest(kind: str, key: str | None, payload: str) -> bytes:
     """Return what identifies a job's content. Two payloads that differ only in spelling agree."""
     return hashlib.sha256(canonical([kind, key, msgspec.json.decode(payload)])).digest()
+
+
+def is_same_work(job: NewJob, queue: str, kind: str, key: str | None, payload: str) -> bool:
+    """Say whether a job that was accepted before, described by the rest, is this one."""
+    if (job.queue, job.kind, job.key) != (queue, kind, key):
+        return False
+    return job.payload == payload or digest(kind, key, job.payload) == digest(kind, key, payload)
 
 
 def default_dedupe(kind: str, payload: str) -> str:

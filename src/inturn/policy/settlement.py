@@ -6,12 +6,20 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from inturn.model import bounds
-from inturn.model.admissible import check_number
-from inturn.model.errors import LeaseLost, OutOfOrder
+from inturn.model.admissible import (
+    check_id,
+    check_lease,
+    check_number,
+    check_stored,
+    check_text,
+    shown,
+)
+from inturn.model.errors import BadInput, LeaseLost, OutOfOrder
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.payload import check_payload
@@ -50,22 +58,23 @@ class Settlement(msgspec.Struct, frozen=True):
         within the lease and says of each no more than that it is done. The common case, made cheap.
         """
         outcomes = self.outcomes
-        if not outcomes:
+        if not outcomes or set(map(type, outcomes)) != {Outcome}:
             return None
-        first, last = outcomes[0].job.position, outcomes[-1].job.position
-        if first < self.lease.first or last > self.lease.last or last - first + 1 != len(outcomes):
+        plain, longest = _PLAINLY_DONE, bounds.DURATION_SECONDS_MAX
+        first: Any = getattr(outcomes[0].job, "position", None)
+        if type(first) is not int or first < self.lease.first:
             return None
         expected = first
         for outcome in outcomes:
-            verdict = outcome.verdict
-            if verdict is not _PLAINLY_DONE and verdict != _PLAINLY_DONE:
+            job, verdict, seconds = outcome.job, outcome.verdict, outcome.seconds
+            if job.__class__ is not LeasedJob or job.position != expected:
                 return None
-            if outcome.job.position != expected:
+            if verdict is not plain and verdict != plain:
                 return None
-            if not 0.0 <= outcome.seconds <= bounds.DURATION_SECONDS_MAX:
+            if seconds.__class__ is not float or not 0.0 <= seconds <= longest:
                 return None
             expected += 1
-        return first, last
+        return None if expected - 1 > self.lease.last else (first, expected - 1)
 
     @classmethod
     def release(cls, claim: Claim) -> Settlement:
@@ -86,12 +95,24 @@ class Tally(msgspec.Struct):
     durations: Sequence[int] = ()  # counts per bucket of DURATION_BOUNDS_SECONDS, and one beyond
 
 
+def check_shape(settlement: Settlement) -> None:
+    """Refuse what is not a settlement of a lease. A store calls this before it looks into one."""
+    if not isinstance(settlement, Settlement):
+        raise BadInput(f"a Settlement is needed, not {shown(settlement)}.")
+    check_lease(settlement.lease)
+    if not isinstance(settlement.outcomes, list | tuple):
+        raise BadInput(
+            f"the outcomes of a settlement must be a list, not {shown(settlement.outcomes)}."
+        )
+
+
 def check_settlement(settlement: Settlement) -> None:
     """Refuse a settlement that its lease cannot carry. A store calls this before it writes."""
     lease = settlement.lease
     before = lease.first - 1
     stopped = False
     for outcome in settlement.outcomes:
+        _check_outcome(outcome)
         position = outcome.job.position
         if position <= before:
             raise OutOfOrder(
@@ -101,7 +122,6 @@ def check_settlement(settlement: Settlement) -> None:
         if position > lease.last:
             raise LeaseLost([lease.token])
         before = position
-        check_number("seconds", outcome.seconds, 0.0, bounds.DURATION_SECONDS_MAX)
         verdict = outcome.verdict
         if lease.key is not None and lease.lane is not None:
             if stopped and type(verdict) is not Release:
@@ -110,7 +130,18 @@ def check_settlement(settlement: Settlement) -> None:
                     f"not done: nothing may overtake in a keyed lane. Release what comes after."
                 )
             stopped = stopped or type(verdict) is not Done
-        _check_verdict(verdict)
+
+
+def _check_outcome(outcome: Outcome) -> None:
+    if not isinstance(outcome, Outcome):
+        raise BadInput(f"a settlement holds Outcomes, not {shown(outcome)}.")
+    if not isinstance(outcome.job, LeasedJob):
+        raise BadInput(f"an Outcome is of a job that a claim gave, not of {shown(outcome.job)}.")
+    if outspoken([outcome]):
+        check_id("job", outcome.job.id)
+    check_stored("the job's position", outcome.job.position)
+    check_number("seconds", outcome.seconds, 0.0, bounds.DURATION_SECONDS_MAX)
+    _check_verdict(outcome.verdict)
 
 
 def _check_verdict(verdict: Verdict) -> None:
@@ -121,6 +152,24 @@ def _check_verdict(verdict: Verdict) -> None:
             check_number("result_seconds", verdict.result_seconds, 0.0, bounds.DEDUPE_SECONDS_MAX)
     elif type(verdict) is Retry:
         check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        check_text("error", verdict.error)
+        if not isinstance(verdict.counted, bool):
+            raise BadInput("counted must be True or False.")
+    elif type(verdict) is Bury:
+        check_text("error", verdict.error)
+        if verdict.reason is not None:
+            check_text("reason", verdict.reason)
+    elif type(verdict) is not Release:
+        raise BadInput(f"a verdict is a Done, Retry, Bury or Release, not {shown(verdict)}.")
+
+
+def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes that say more of a job than that it is done."""
+    return [
+        outcome
+        for outcome in outcomes
+        if type(outcome.verdict) is not Done or outcome.verdict.result is not None
+    ]
 
 
 def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:

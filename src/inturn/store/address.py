@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
 
+from inturn.model.admissible import shown
 from inturn.model.clock import Clock
 from inturn.model.errors import InvalidStoreURL
+from inturn.store.options import read_options
 
 if TYPE_CHECKING:
     from inturn.store.protocol import Store
@@ -19,22 +20,17 @@ _EXAMPLES = (
 
 def connect(url: str, *, clock: Clock | None = None) -> Store:
     """Return the store at a URL, not opened yet."""
+    _check_text(url)
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite":
         if not rest.startswith("/") or len(rest) < 2:
             raise InvalidStoreURL(f"{url!r} names no file. Examples: {_EXAMPLES}.")
         from inturn.store.sqlite.store import SqliteStore
 
-        path, _, options = rest[1:].partition("?")
-        match dict(parse_qsl(options, keep_blank_values=True)):
-            case {} if not options:
-                return SqliteStore(path, clock=clock)
-            case {"synchronous": "full" | "normal" as synchronous, **more} if not more:
-                return SqliteStore(path, clock=clock, synchronous=synchronous)
-        raise InvalidStoreURL(
-            f"{url!r} has an option that SQLite stores do not have. "
-            f"There is ?synchronous=full (the default) and ?synchronous=normal."
-        )
+        path, _, query = rest[1:].partition("?")
+        options = read_options(query, {"synchronous": ("full", "normal")}, of="SQLite stores")
+        normal = options.get("synchronous") == "normal"
+        return SqliteStore(path, clock=clock, synchronous="normal" if normal else "full")
     if separator and scheme in ("postgresql", "postgres"):
         try:
             from inturn.store.postgres.store import PostgresStore
@@ -47,3 +43,12 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
         return PostgresStore(url, clock=clock)
     shown = f"{scheme}://…" if separator else url
     raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")
+
+
+def _check_text(url: str) -> None:
+    if not isinstance(url, str):
+        raise InvalidStoreURL(
+            f"the address of a store must be text, not {shown(url)}. Examples: {_EXAMPLES}."
+        )
+    if "\x00" in url or any("\ud800" <= letter <= "\udfff" for letter in url):
+        raise InvalidStoreURL("the address of a store holds NUL or half a character.")

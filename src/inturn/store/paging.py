@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+from datetime import datetime
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 from inturn.model import bounds
-from inturn.model.admissible import check_whole
+from inturn.model.admissible import check_whole, shown
 from inturn.model.errors import BadInput
 
 First = TypeVar("First")
@@ -40,9 +41,18 @@ def decode_cursor(cursor: str, *types: Any) -> tuple[Any, ...]:
         )
         wanted: Any = tuple[types]  # type: ignore[valid-type]
         place: tuple[Any, ...] = msgspec.json.decode(text, type=wanted)
+        if not all(map(_can_be_a_place, place)):
+            raise ValueError("no row can have this place")
     except (ValueError, AttributeError, binascii.Error, msgspec.MsgspecError) as error:
         raise BadInput(
-            f"{cursor!r} is not a cursor of this list. Take the cursor of the page before, or "
+            f"{shown(cursor)} is not a cursor of this list. Take the cursor of the page before, or "
             f"leave it out to start at the beginning."
         ) from error
     return place
+
+
+def _can_be_a_place(part: Any) -> bool:
+    """Say whether a store can compare a part of a place with its rows."""
+    if isinstance(part, int):
+        return abs(part) <= bounds.STORED_MAX
+    return not isinstance(part, datetime) or part.tzinfo is not None

@@ -6,7 +6,7 @@ and SQLite the machine's. Every verb is one transaction: it happens whole or not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -46,16 +46,19 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 class Transaction(Protocol):
     """One transaction of the store: settle, enqueue and the caller's own statements together."""
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """As ``Store.enqueue``, committed with the rest of the transaction."""
         ...
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
         ...
 
     async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own, in the store's dialect, and return its rows."""
+        """Run a statement of the caller's own, in the store's dialect, and return its rows.
+
+        One that begins or ends a transaction is refused.
+        """
         ...
 
 
@@ -91,12 +94,13 @@ class Store(Protocol):
 
     # Producers
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none, in the given order within each key.
 
         ``connection`` is the caller's own database connection inside a transaction of its own
         (PostgreSQL: asyncpg); the jobs are then accepted when that transaction commits.
-        Raises ``BadInput``, ``DedupeConflict``, ``QueueFull``; then nothing is stored.
+        Raises ``BadInput``, ``DedupeConflict``, ``JobConflict`` (other work under a known id),
+        ``QueueFull``; then nothing is stored.
         """
         ...
 
@@ -109,7 +113,7 @@ class Store(Protocol):
         jobs_max: int,
         worker: str,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Collection[str] | None = None,
+        kinds: Iterable[str] | None = None,
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age.
@@ -124,18 +128,18 @@ class Store(Protocol):
         ...
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases from now on; return those that are lost."""
         ...
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
 
-        A token that is gone, or a position not leased under it: ``LeaseLost``, and nothing of the
-        call is written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a
-        done one join their lanes in the same transaction, or with a later claim where a
-        producer's open transaction is in the way.
+        A token that is gone, or a position not leased under it: ``LeaseLost``; a job of another
+        lease: ``WrongJob``. Then nothing of the call is written. A ``Retry`` when the attempts are
+        spent buries. Jobs that waited for a done one join their lanes in the same transaction, or
+        with a later claim where a producer's open transaction is in the way.
         """
         ...
 
@@ -152,7 +156,7 @@ class Store(Protocol):
         """
         ...
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken.
 
         A hint, never a promise: claim after it either way. Returns early when a delayed job or a
@@ -213,7 +217,7 @@ class Store(Protocol):
         """
         ...
 
-    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now.
 
         Keyed: at its lane's head if the lane is halted on it, else at the tail. Asked again, it
@@ -221,7 +225,7 @@ class Store(Protocol):
         """
         ...
 
-    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now.
 
         Jobs that wait for them are buried with the reason; a lane halted on one goes on.

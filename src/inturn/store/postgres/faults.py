@@ -22,6 +22,7 @@ from inturn.model.errors import (
     StoreFull,
     StoreUnavailable,
     UnknownDependency,
+    WrongJob,
 )
 
 GONE = (
@@ -99,6 +100,9 @@ def _own(state: str, detail: str, text: str) -> InturnError:
         return QueueFull(**json.loads(detail))
     if state == "IT004":
         return UnknownDependency(UUID(one) for one in json.loads(detail))
+    if state == "IT008":
+        told = json.loads(detail)
+        return WrongJob(told["token"], told["position"], UUID(told["job"]))
     if state == "IT005":
         return BadInput(text)
     return StoreError(text)

@@ -22,7 +22,7 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
         await connection.execute(
             query("configure"),
             queue,
-            settings.on_dead.value,
+            str(settings.on_dead),
             settings.depth_max,
             settings.lane_depth_max,
             float(settings.keep_done_seconds),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
-from inturn.model.errors import SchemaMissing, SchemaTooNew, StoreError
+from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew, StoreError
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import folder, query
 
@@ -12,6 +13,10 @@ LOCK = 0x696E7475726E  # "inturn"
 MIGRATIONS = folder("migrations")
 FUNCTIONS = folder("functions")
 VERSION = len(MIGRATIONS)
+
+_MADE = re.compile(
+    r"^create (?:unique )?(?:table|index|view|sequence|type) (?:inturn\.)?(\w+)", re.MULTILINE
+)
 
 
 async def migrate(connection: Connection) -> int:
@@ -21,6 +26,7 @@ async def migrate(connection: Connection) -> int:
         await connection.execute("set local statement_timeout = '0'")
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
         await _check_encoding(connection)
+        await _check_taken(connection)
         found = await version(connection)
         if found > VERSION:
             raise SchemaTooNew(found, VERSION)
@@ -45,6 +51,7 @@ async def version(connection: Connection) -> int:
 
 async def check_version(connection: Connection) -> None:
     """Refuse a database that this inturn cannot work with."""
+    await _check_taken(connection)
     found = await version(connection)
     if found > VERSION:
         raise SchemaTooNew(found, VERSION)
@@ -52,6 +59,18 @@ async def check_version(connection: Connection) -> None:
         raise SchemaMissing(
             f"the database has schema version {found} and this inturn needs {VERSION}. "
             f"Run `inturn store migrate` or call `migrate()` once."
+        )
+
+
+async def _check_taken(connection: Connection) -> None:
+    """Refuse a schema of someone else's with tables of the same names as inturn's."""
+    names, is_ours = await connection.fetchrow(query("relations"))
+    ours = {"schema_version"}
+    for _, text in MIGRATIONS:
+        ours.update(_MADE.findall(text))
+    if not is_ours and (taken := ours & set(names or ())):
+        raise SchemaTaken(
+            "the schema inturn of this database", taken, "Give inturn a database of its own."
         )
 
 

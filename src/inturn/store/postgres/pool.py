@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreUnavailable
 from inturn.store.postgres.faults import GONE, told
+from inturn.store.postgres.url import read_url
 
 Answer = TypeVar("Answer")
 Connection = Any
@@ -37,7 +37,7 @@ class Pool:
         patience_seconds: float = 30.0,
         pooler: bool = False,
     ) -> None:
-        self.url, marked = _without_mark(url)
+        self.url, marked = read_url(url)
         self.pooler = pooler or marked
         self.patience_seconds = patience_seconds
         self._connections_max = connections_max
@@ -54,15 +54,23 @@ class Pool:
         """Make the pool and one connection."""
         if self._pool is None:
             with told():
-                self._pool = await asyncpg.create_pool(
-                    self.url,
-                    min_size=1,
-                    max_size=self._connections_max,
-                    server_settings={} if self.pooler else self._settings,
-                    statement_cache_size=0 if self.pooler else 100,
-                    max_inactive_connection_lifetime=60.0,
-                    reset=_as_it_is,
-                )
+                self._pool = await self._make()
+
+    async def _make(self) -> asyncpg.Pool[asyncpg.Record]:
+        try:
+            return await asyncpg.create_pool(
+                self.url,
+                min_size=1,
+                max_size=self._connections_max,
+                server_settings={} if self.pooler else self._settings,
+                statement_cache_size=0 if self.pooler else 100,
+                max_inactive_connection_lifetime=60.0,
+                reset=_as_it_is,
+            )
+        except ValueError as error:  # asyncpg's word for an address or an option it cannot use
+            raise InvalidStoreURL(
+                f"the store's address, or an option of it, cannot be used: {error}."
+            ) from error
 
     async def close(self) -> None:
         """Give the connections up."""
@@ -153,15 +161,3 @@ async def _as_it_is(connection: Connection) -> None:
     """Give a connection back as it is: a verb sets nothing for the session, and a reset after each
     would be one round trip more.
     """
-
-
-def _without_mark(url: str) -> tuple[str, bool]:
-    """Take ``pooler=transaction`` out of a URL, and say whether it was there."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    kept = [(name, value) for name, value in options if name != "pooler"]
-    if len(kept) == len(options):
-        return url, False
-    if ("pooler", "transaction") not in options:
-        raise InvalidStoreURL("pooler in a store's URL may only be 'transaction'.")
-    return urlunsplit(parts._replace(query=urlencode(kept))), True

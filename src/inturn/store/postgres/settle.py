@@ -16,6 +16,7 @@ from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
+    check_shape,
     done_ranges,
     error_text,
     reason_text,
@@ -41,6 +42,7 @@ async def settle(
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for settlement in settlements:
+        check_shape(settlement)
         lease = settlement.lease
         run = settlement.done_run()
         if run is not None:
@@ -92,21 +94,25 @@ def _collect(
     """Gather what is not simply done, and the results to keep."""
     for outcome in settlement.outcomes:
         verdict = outcome.verdict
+        place = {
+            "token": settlement.lease.token,
+            "lane": settlement.lease.lane,
+            "position": outcome.job.position,
+            "job": outcome.job.id,
+        }
         if type(verdict) is Done:
             if verdict.result is not None:
                 seconds = verdict.result_seconds
                 results.append(
                     {
-                        "job": outcome.job.id,
+                        **place,
                         "value": verdict.result,
                         "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
                     }
                 )
             continue
         other: dict[str, Any] = {
-            "token": settlement.lease.token,
-            "lane": settlement.lease.lane,
-            "position": outcome.job.position,
+            **place,
             "verdict": "release",
             "delay": 0.0,
             "counted": True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Collection, Sequence
+import functools
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,29 +13,41 @@ import asyncpg
 
 from inturn.model import bounds
 from inturn.model.admissible import (
+    check_by,
     check_claim,
+    check_filter,
+    check_id,
+    check_ids,
     check_jobs,
+    check_lane,
+    check_lease,
     check_name,
     check_number,
+    check_queues,
     check_settings,
-    check_wait,
+    check_state,
+    check_time,
     check_whole,
+    check_worker,
+    listed,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import LeaseLost, StoreError, UnknownJob
+from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import checks, lanes, migrate, reads, status
+from inturn.store.postgres.accept import accept, accept_rest, check_same, with_time
 from inturn.store.postgres.claim import claim, extend
-from inturn.store.postgres.enqueue import enqueue, tickets
+from inturn.store.postgres.enqueue import enqueue
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.settle import settle
 from inturn.store.postgres.sql import query
+from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.protocol import Page, Pruned
 
 
@@ -105,33 +118,47 @@ class PostgresStore:
 
     # Producers
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none; in the caller's transaction if its connection is given."""
+        jobs = listed("jobs", jobs)
+        check_jobs(jobs)
+        if connection is not None and not isinstance(connection, asyncpg.Connection):
+            raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
         if not jobs:
             return []
-        check_jobs(jobs)
-        if connection is not None:
-            await self._make_queues(connection, {job.queue for job in jobs})
-            with told():
-                return await enqueue(connection, jobs, self._now())
-        wanted = {job.id for job in jobs}
+        try:
+            if connection is not None:
+                return await self._enqueue_within(connection, jobs)
+            return await self._enqueue(jobs)
+        except QueueFull as full:
+            told_when = functools.partial(with_time, full=full, now=self._now())
+            raise await self._pool.run(told_when) from full
+
+    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         again = False
 
         async def verb(connection: Connection) -> list[Ticket]:
             nonlocal again
-            async with connection.transaction():
-                # After a lost answer or a known id: what is stored already is not stored again.
-                known = await tickets(connection, list(wanted)) if again else {}
-                again = True
-                fresh = [job for job in jobs if job.id not in known]
-                placed = await enqueue(connection, fresh, self._now()) if fresh else []
-            known |= {job.id: ticket for job, ticket in zip(fresh, placed, strict=True)}
-            return [known[job.id] for job in jobs]
+            attempt, again = (accept_rest if again else accept), True
+            return await attempt(connection, jobs, self._now())
 
         try:
             return await self._pool.run(verb)
         except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
             return await self._pool.run(verb)
+
+    async def _enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in the caller's own transaction, which one that is known spoils."""
+        await self._make_queues(connection, {job.queue for job in jobs})
+        try:
+            with told():
+                return await enqueue(connection, jobs, self._now())
+        except asyncpg.UniqueViolationError as error:
+            await self._pool.run(lambda own: check_same(own, jobs))
+            raise StoreError(
+                "a job of this batch was accepted before, in this transaction or another, and "
+                "PostgreSQL has given this transaction up: roll it back and leave the job out."
+            ) from error
 
     async def _make_queues(self, connection: Connection, names: set[str]) -> None:
         """Make queues that are new apart from the caller's transaction: while that is open, their
@@ -153,11 +180,12 @@ class PostgresStore:
         jobs_max: int,
         worker: str,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Collection[str] | None = None,
+        kinds: Iterable[str] | None = None,
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs."""
-        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max)
+        kinds = None if kinds is None else listed("kinds", kinds)
+        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max, kinds)
         return await self._pool.run(
             lambda connection: claim(
                 connection,
@@ -172,16 +200,20 @@ class PostgresStore:
         )
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases; return those that are lost."""
+        leases = listed("leases", leases)
+        for lease in leases:
+            check_lease(lease)
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         return await self._pool.run(
             lambda connection: extend(connection, leases, lease_seconds, self._now())
         )
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
+        settlements = listed("settlements", settlements)
         check_name("worker", worker, bounds.WORKER_CHARS_MAX)
         await self._pool.run(
             lambda connection: settle(connection, settlements, worker, self._now())
@@ -211,9 +243,11 @@ class PostgresStore:
 
         return await self._pool.run(verb)
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived."""
-        check_wait(queues, timeout_seconds)
+        queues = listed("queues", queues)
+        check_queues(queues)
+        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         due = await self._pool.run(
             lambda connection: connection.fetchrow(query("next_due"), list(queues))
         )
@@ -226,7 +260,7 @@ class PostgresStore:
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives."""
-        check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
+        check_worker(worker)
         await self._pool.run(
             lambda connection: connection.execute(
                 query("beat"),
@@ -252,7 +286,8 @@ class PostgresStore:
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_filter(key=key)
+        check_by(by)
         await self._pool.run(
             lambda connection: lanes.pause(connection, queue, key, by, self._now())
         )
@@ -260,6 +295,7 @@ class PostgresStore:
     async def resume(self, queue: str, *, key: str | None = None) -> None:
         """Let a paused queue, or one keyed lane of it, go on."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         await self._pool.run(lambda connection: lanes.resume(connection, queue, key, self._now()))
 
     async def open_gate(self, queue: str, round: int) -> int:
@@ -270,19 +306,23 @@ class PostgresStore:
 
     async def advance_gate(self, queue: str) -> Gate:
         """Open the next round if nothing of the open ones is unfinished."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         return await self._pool.run(lambda connection: lanes.advance_gate(connection, queue))
 
     async def retry_lane(self, queue: str, key: str) -> UUID:
         """Run a halted lane's head again."""
+        check_lane(queue, key)
         return await self._decide(queue, key, "retry", "")
 
     async def skip_lane(self, queue: str, key: str) -> UUID:
         """Leave a halted lane's head among the dead letters and go on."""
+        check_lane(queue, key)
         return await self._decide(queue, key, "skip", "")
 
     async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
         """Cancel a halted lane's head for good and go on."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_lane(queue, key)
+        check_by(by)
         return await self._decide(queue, key, "drop", by)
 
     async def _decide(self, queue: str, key: str, decision: str, by: str) -> UUID:
@@ -292,7 +332,8 @@ class PostgresStore:
 
     async def cancel(self, job: UUID, *, by: str) -> JobState:
         """Cancel a job that is not running; return the state it has now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_id("job", job)
+        check_by(by)
         state = await self._pool.run(
             lambda connection: connection.fetchval(query("cancel"), job, by, self._now())
         )
@@ -300,20 +341,24 @@ class PostgresStore:
             raise UnknownJob(job)
         return JobState(state)
 
-    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now."""
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        jobs = sorted(set(jobs))
         rows = await self._pool.run(
-            lambda connection: connection.fetch(query("dead_retry"), sorted(set(jobs)), self._now())
+            lambda connection: connection.fetch(query("dead_retry"), jobs, self._now())
         )
         return [row["id"] for row in rows]
 
-    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        jobs = sorted(set(jobs))
+        check_by(by)
         rows = await self._pool.run(
-            lambda connection: connection.fetch(
-                query("dead_drop"), sorted(set(jobs)), by, self._now()
-            )
+            lambda connection: connection.fetch(query("dead_drop"), jobs, by, self._now())
         )
         return [row["id"] for row in rows]
 
@@ -329,6 +374,7 @@ class PostgresStore:
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
         """List dead letters, oldest death first."""
+        check_filter(queue=queue, kind=kind, key=key)
         return await self._pool.run(
             lambda connection: reads.dead_letters(
                 connection, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
@@ -337,6 +383,7 @@ class PostgresStore:
 
     async def job(self, job: UUID) -> JobView:
         """Return a job with its state and place in line."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.job(connection, job, now))
 
@@ -351,6 +398,8 @@ class PostgresStore:
         rows_max: int = 100,
     ) -> Page[JobView]:
         """List jobs by id, oldest first."""
+        state = check_state(state)
+        check_filter(queue=queue, kind=kind, key=key)
         now = await self.now()
         return await self._pool.run(
             lambda connection: reads.jobs(
@@ -367,11 +416,13 @@ class PostgresStore:
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.result(connection, job, now))
 
     async def explain(self, job: UUID) -> str:
         """Say why a job is where it is."""
+        check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.explain(connection, job, now))
 
@@ -379,6 +430,8 @@ class PostgresStore:
         self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
     ) -> Page[LaneView]:
         """List a queue's lanes, or the one lane of a key."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         return await self._pool.run(
             lambda connection: status.lanes(
                 connection, queue, key=key, cursor=cursor, rows_max=rows_max
@@ -396,6 +449,8 @@ class PostgresStore:
 
     async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
         """Return what was settled per kind and minute since a time."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_time("since", since)
         return await self._pool.run(lambda connection: status.stats(connection, queue, since))
 
     async def now(self) -> datetime:
@@ -410,49 +465,3 @@ class PostgresStore:
     def _now(self) -> datetime | None:
         """Return the given clock's time; None lets the database use its own."""
         return None if self._clock is None else self._clock.now()
-
-
-class PostgresTransaction:
-    """One transaction of the store. ``connection`` is its asyncpg connection.
-
-    Each verb runs in a savepoint: one that fails leaves the transaction as it was before. Only a
-    lost lease spoils all of it, also when the caller catches the error.
-    """
-
-    def __init__(self, connection: Connection, now: datetime | None) -> None:
-        self.connection = connection
-        self.lost: LeaseLost | None = None
-        self.is_over = False
-        self._now = now
-
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs when the transaction commits."""
-        self._check_open()
-        if not jobs:
-            return []
-        check_jobs(jobs)
-        with told():
-            async with self.connection.transaction():
-                return await enqueue(self.connection, jobs, self._now)
-
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
-        """Settle when the transaction commits; a lost lease spoils it."""
-        self._check_open()
-        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
-        try:
-            with told():
-                async with self.connection.transaction():
-                    await settle(self.connection, settlements, worker, self._now)
-        except LeaseLost as error:
-            self.lost = error
-            raise
-
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own and return its rows."""
-        self._check_open()
-        async with self.connection.transaction():
-            return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
-
-    def _check_open(self) -> None:
-        if self.is_over:
-            raise StoreError("this transaction is over. Open another with store.transaction().")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from inturn.store.sqlite.faults import folder_missing, store_error
+from inturn.model.errors import StoreUnavailable
+from inturn.store.sqlite.faults import folder_missing, may_not_write, store_error
 
 MEMORY = ":memory:"
 Synchronous = Literal["full", "normal"]
@@ -17,15 +19,25 @@ _CACHE_KIBIBYTES = 32 * 1024
 _STATEMENTS_CACHED = 256
 
 
-def open_writer(path: str, *, synchronous: Synchronous, busy_seconds: float) -> sqlite3.Connection:
-    """Open the connection that writes, in WAL mode, making the file if need be."""
-    folder = Path(path).parent
-    if path != MEMORY and not folder.is_dir():
-        raise folder_missing(path, str(folder))
+def open_writer(
+    path: str,
+    *,
+    synchronous: Synchronous,
+    busy_seconds: float,
+    check: Callable[[sqlite3.Connection, str], None] | None = None,
+) -> sqlite3.Connection:
+    """Open the connection that writes, in WAL mode, making the file if need be.
+
+    ``check`` looks at the file before anything of it is changed, and raises to leave it as it is.
+    """
+    if path != MEMORY:
+        _check_folder(path)
     connection: sqlite3.Connection | None = None
     try:
         connection = _connect(path, busy_seconds)
         connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
+        if check is not None:
+            check(connection, path)
         _use_wal(connection, busy_seconds)
         connection.execute(f"pragma synchronous = {synchronous}")
         connection.execute(f"pragma journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -33,7 +45,24 @@ def open_writer(path: str, *, synchronous: Synchronous, busy_seconds: float) -> 
         if connection is not None:
             connection.close()
         raise store_error(error, path) from error
+    except BaseException:
+        if connection is not None:
+            connection.close()
+        raise
     return connection
+
+
+def _check_folder(path: str) -> None:
+    """Refuse a file whose folder is not there, or is not ours to enter."""
+    folder = Path(path).parent
+    try:
+        if folder.is_dir():
+            return
+    except PermissionError as error:
+        raise may_not_write(path, error) from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
+    raise folder_missing(path, str(folder))
 
 
 def open_reader(path: str, *, busy_seconds: float) -> sqlite3.Connection:

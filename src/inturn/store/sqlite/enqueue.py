@@ -11,10 +11,12 @@ from uuid import UUID
 from inturn.model.errors import DedupeConflict, QueueFull, UnknownDependency
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.policy.dedupe import digest
+from inturn.policy.drain import come_back_seconds
 from inturn.store.sqlite import lane_row, queue_row, tickets
 from inturn.store.sqlite.append import append
 from inturn.store.sqlite.queue_row import QueueRow
 from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob
+from inturn.store.sqlite.stats import settled_lately
 from inturn.store.sqlite.times import Micros, micros_of_seconds
 
 _WHOLE = ", ".join("?" * 10)
@@ -25,12 +27,12 @@ def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob])
     if not jobs:
         return []
     queues = queue_row.all_made(connection, (job.queue for job in jobs))
-    given = tickets.known(connection, now, (job.id for job in jobs))
+    given = tickets.known(connection, now, jobs)
     fresh = [job for job in jobs if job.id not in given]
     firsts = _dedupe(connection, now, fresh) if any(job.dedupe for job in fresh) else {}
     accepted = [job for job in fresh if job.id not in firsts]
     waits = _waits(connection, now, accepted, firsts) if any(job.after for job in fresh) else {}
-    _check_bounds(connection, accepted, waits, queues)
+    _check_bounds(connection, now, accepted, waits, queues)
     joining = [job for job in accepted if job.id not in waits and not job.delay_seconds]
     places = append(connection, [_whole(job, now) for job in joining], queues)
     for job, (lane, position) in zip(joining, places, strict=True):
@@ -108,6 +110,7 @@ def _waits(
 
 def _check_bounds(
     connection: sqlite3.Connection,
+    now: Micros,
     jobs: Sequence[NewJob],
     waits: Mapping[UUID, set[UUID]],
     queues: Mapping[str, QueueRow],
@@ -118,7 +121,7 @@ def _check_bounds(
         if depth_max is not None:
             depth = queue_depth(connection, name)
             if depth + added > depth_max:
-                raise QueueFull(name, None, depth, depth_max)
+                raise _full(connection, now, name, None, depth, depth_max, added)
     if all(queue.lane_depth_max is None for queue in queues.values()):
         return
     joining = Counter(
@@ -132,7 +135,23 @@ def _check_bounds(
             lane = lane_row.find(connection, name, key)
             depth = 0 if lane is None else lane_row.depth(connection, lane)
             if depth + added > depth_max:
-                raise QueueFull(name, key, depth, depth_max)
+                raise _full(connection, now, name, key, depth, depth_max, added)
+
+
+def _full(
+    connection: sqlite3.Connection,
+    now: Micros,
+    queue: str,
+    key: str | None,
+    depth: int,
+    depth_max: int,
+    added: int,
+) -> QueueFull:
+    """Return the refusal of so many jobs, with the time to come back."""
+    settled, within_seconds = settled_lately(connection, now, queue)
+    excess = depth + added - depth_max
+    seconds = come_back_seconds(excess, settled=settled, within_seconds=within_seconds)
+    return QueueFull(queue, key, depth, depth_max, added, seconds)
 
 
 def queue_depth(connection: sqlite3.Connection, queue: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 from inturn.model.errors import NoRights, StoreBusy, StoreError, StoreFull, StoreUnavailable
@@ -23,16 +24,14 @@ def store_error(error: sqlite3.Error, path: str) -> StoreError:
             f"there is no room left for {path}: {error}. Nothing was written, and what was "
             f"accepted before is safe. Free some space; the store goes on by itself."
         )
+    if code == sqlite3.SQLITE_CANTOPEN and not _may_write(path):
+        return may_not_write(path, error)
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnavailable(
-            f"{path} cannot be opened: {error}. See that its folder exists and that this user "
-            f"may write in it."
+            f"{path} cannot be opened: {error}. See that it is a file, and that its folder exists."
         )
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return NoRights(
-            f"{path} cannot be written: {error}. Give this user the right to write the file and "
-            f"its folder (SQLite keeps {path}-wal and {path}-shm beside it)."
-        )
+        return may_not_write(path, error)
     if code == sqlite3.SQLITE_NOTADB:
         return StoreUnavailable(
             f"{path} is not a SQLite database. It was left as it is; name another file."
@@ -48,6 +47,20 @@ def store_error(error: sqlite3.Error, path: str) -> StoreError:
             f"and at the system's log, then try again."
         )
     return StoreError(f"{path}: {error}. Nothing was written.")
+
+
+def may_not_write(path: str, error: Exception) -> NoRights:
+    """Return the error for a file that this user may not write where it is."""
+    return NoRights(
+        f"{path} cannot be written: {error}. Give this user the right to write the file and its "
+        f"folder (SQLite keeps {path}-wal and {path}-shm beside it)."
+    )
+
+
+def _may_write(path: str) -> bool:
+    """Say whether this user may write a file and make others beside it."""
+    may_make = os.access(os.path.dirname(path) or ".", os.W_OK | os.X_OK)
+    return may_make and (not os.path.lexists(path) or os.access(path, os.R_OK | os.W_OK))
 
 
 def folder_missing(path: str, folder: str) -> StoreUnavailable:

@@ -24,13 +24,15 @@ def lanes(
     rows_max: int,
 ) -> Page[LaneView]:
     """List a queue's lanes by id, or the one lane of a key."""
+    [after] = decode_cursor(cursor, int) if cursor is not None else (0,)
     row = queue_row.find(connection, queue)
     if row is None:
         return Page(rows=())
     if key is not None:
         lane = lane_row.find(connection, queue, key)
-        return Page(rows=() if lane is None else (view(connection, row.gate, lane),))
-    [after] = decode_cursor(cursor, int) if cursor is not None else (0,)
+        if lane is None or lane.id <= after:
+            return Page(rows=())
+        return Page(rows=(view(connection, row.gate, lane),))
     statement = query("lane") + " where lane.queue = ? and lane.id > ? order by lane.id limit ?"
     found = [LaneRow(*one) for one in connection.execute(statement, (queue, after, rows_max + 1))]
     views = tuple(view(connection, row.gate, lane) for lane in found[:rows_max])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 
-from inturn.model.errors import SchemaMissing, SchemaTooNew
+from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
 from inturn.store.sqlite import migrations
 from inturn.store.sqlite.times import Micros
 
 VERSION = 1
+
+_MADE = re.compile(r"^create (?:unique )?(?:table|index|view|trigger) (\w+)", re.MULTILINE)
 
 
 def migrate(connection: sqlite3.Connection, now: Micros) -> int:
@@ -54,6 +57,26 @@ def check_version(connection: sqlite3.Connection, path: str) -> None:
             f"{path} {state}; this inturn needs version {VERSION}. "
             f"Run `inturn store migrate --store sqlite:///{path}`, or call migrate()."
         )
+
+
+def check_taken(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a database of someone else's with tables of the same names as inturn's.
+
+    One statement: another process may be making the tables at this moment.
+    """
+    found = dict(connection.execute("select lower(name), coalesce(sql, '') from sqlite_master"))
+    if "migrated_at" in found.get("schema_version", ""):
+        return
+    ours = {"schema_version", *_names()}
+    if taken := ours & found.keys():
+        raise SchemaTaken(path, taken, "Give inturn a file of its own.")
+
+
+def _names() -> Iterator[str]:
+    """Yield the name of everything that migrations make."""
+    for number in range(1, VERSION + 1):
+        for statement in _statements(number):
+            yield from _MADE.findall(statement)
 
 
 def _statements(number: int) -> Iterator[str]:

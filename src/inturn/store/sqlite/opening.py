@@ -7,7 +7,7 @@ import sqlite3
 from inturn.model.clock import Clock
 from inturn.store.sqlite.connection import Synchronous, open_writer
 from inturn.store.sqlite.faults import store_error
-from inturn.store.sqlite.migrate import check_version, is_empty, migrate
+from inturn.store.sqlite.migrate import check_taken, check_version, is_empty, migrate
 from inturn.store.sqlite.times import micros
 
 
@@ -15,7 +15,9 @@ def open_checked(
     path: str, clock: Clock, *, synchronous: Synchronous, busy_seconds: float
 ) -> sqlite3.Connection:
     """Open the connection that writes, on tables of this version."""
-    connection = open_writer(path, synchronous=synchronous, busy_seconds=busy_seconds)
+    connection = open_writer(
+        path, synchronous=synchronous, busy_seconds=busy_seconds, check=check_taken
+    )
     try:
         if is_empty(connection):
             _migrate(connection, clock)
@@ -33,7 +35,9 @@ def migrate_closed(
     path: str, clock: Clock, *, synchronous: Synchronous, busy_seconds: float
 ) -> int:
     """Migrate a file that nobody here has open; return its version."""
-    connection = open_writer(path, synchronous=synchronous, busy_seconds=busy_seconds)
+    connection = open_writer(
+        path, synchronous=synchronous, busy_seconds=busy_seconds, check=check_taken
+    )
     try:
         return _migrate(connection, clock)
     except sqlite3.Error as error:

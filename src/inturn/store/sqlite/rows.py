@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import AttemptError, Job
+from inturn.policy import history
 from inturn.store.sqlite.times import Micros, time_of
 
 WHOLE_JOB = (
@@ -59,7 +60,7 @@ def errors_of(kept: str | None) -> tuple[AttemptError, ...]:
 def with_error(kept: str | None, *, attempt: int, at: datetime, worker: str, error: str) -> str:
     """Return the kept JSON list with one more error at its end."""
     added = AttemptError(attempt=attempt, at=at, worker=worker, error=error)
-    return msgspec.json.encode((*errors_of(kept), added)).decode()
+    return msgspec.json.encode(history.with_error(errors_of(kept), added)).decode()
 
 
 def rank(since: Micros, priority: int, aging_seconds: float) -> Micros:

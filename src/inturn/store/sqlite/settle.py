@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from inturn.model import bounds
 from inturn.model.admissible import check_name
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Settlement, check_settlement, tallies
+from inturn.policy.settlement import Settlement, check_settlement, check_shape, tallies
 from inturn.store.sqlite.settle_keyed import settle_keyed
 from inturn.store.sqlite.settle_open import settle_open
 from inturn.store.sqlite.settle_parked import settle_parked
@@ -21,7 +21,9 @@ def check_settlements(settlements: Sequence[Settlement], worker: str) -> None:
     """Refuse settlements that their leases cannot carry, before the store is touched."""
     check_name("worker", worker, bounds.WORKER_CHARS_MAX)
     for settlement in settlements:
-        check_settlement(settlement)
+        check_shape(settlement)
+        if settlement.done_run() is None:
+            check_settlement(settlement)
 
 
 def settle(
@@ -45,5 +47,7 @@ def settle(
             lost.append(lease.token)
     if lost:
         raise LeaseLost(lost)
+    if settler.wrong is not None:
+        raise settler.wrong
     settler.admit_dependents()
     add_stats(connection, now, tallies(settlements))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Outcome, Settlement, error_text, reason_text
-from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.policy.settlement import Outcome, Settlement, error_text, outspoken, reason_text
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import lane_row, leases
 from inturn.store.sqlite.bury import bury_head, spent_reason
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.rows import with_error
-from inturn.store.sqlite.settler import Settler
+from inturn.store.sqlite.settler import Held, Settler
 from inturn.store.sqlite.times import micros_of_seconds
 
 
@@ -29,6 +29,8 @@ def settle_keyed(settler: Settler, settlement: Settlement) -> None:
         or positions[-1] >= lane.cursor
     ):
         raise LeaseLost([lease.token])
+    said = outspoken(outcomes)
+    held = settler.held(lease, said)
     head, leased = lane.head, lane.cursor - lane.head
     done = _count_done(outcomes)
     if done:
@@ -36,9 +38,9 @@ def settle_keyed(settler: Settler, settlement: Settlement) -> None:
         lane.head += done
         lane.forget_head()
         lane.head_attempt = 1  # the next job of the run is on its first attempt
-    settler.keep_results(outcomes)
+    settler.keep_results(said)
     if done < len(outcomes):
-        _stop(settler, lane, outcomes[done])
+        _stop(settler, lane, outcomes[done].verdict, held[lane.head])
         ended = leased
     elif lane.head == lane.cursor:
         lane.take_back(lane.cursor)
@@ -58,9 +60,9 @@ def _count_done(outcomes: Sequence[Outcome]) -> int:
     return len(outcomes)
 
 
-def _stop(settler: Settler, lane: LaneRow, outcome: Outcome) -> None:
+def _stop(settler: Settler, lane: LaneRow, verdict: Verdict, held: Held) -> None:
     """End the run at a job that is not done: nothing may overtake it."""
-    verdict, attempt = outcome.verdict, lane.head_attempt
+    attempt = lane.head_attempt
     queue = settler.queue(lane.queue)
     if type(verdict) is Release:
         lane.head_attempt = max(attempt - 1, 0)
@@ -72,7 +74,7 @@ def _stop(settler: Settler, lane: LaneRow, outcome: Outcome) -> None:
     errors = with_error(
         lane.head_errors, attempt=attempt, at=settler.at, worker=settler.worker, error=error
     )
-    spent = type(verdict) is Retry and verdict.counted and attempt >= outcome.job.attempts_max
+    spent = type(verdict) is Retry and verdict.counted and attempt >= held.attempts_max
     if type(verdict) is Bury or spent:
         bury_head(
             settler.connection,

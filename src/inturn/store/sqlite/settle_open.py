@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Outcome, Settlement, done_ranges, error_text, reason_text
-from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.policy.settlement import Settlement, done_ranges, error_text, outspoken, reason_text
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_logged, spent_reason
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import rank, with_error
 from inturn.store.sqlite.settled import decode_ranges, encode_ranges, holds, with_positions
-from inturn.store.sqlite.settler import Settler
+from inturn.store.sqlite.settler import Held, Settler
 from inturn.store.sqlite.times import Micros, micros_of_seconds
 
 
@@ -30,6 +30,8 @@ def settle_open(settler: Settler, settlement: Settlement) -> None:
     outside = positions[0] < first or positions[-1] > last
     if outside or (before and any(holds(before, position) for position in positions)):
         raise LeaseLost([lease.token])
+    said = outspoken(settlement.outcomes)
+    held = settler.held(lease, said)
     after = with_positions(before, positions)
     if after == [(first, last)]:
         connection.execute("delete from run where token = ? and lane = ?", place)
@@ -38,26 +40,26 @@ def settle_open(settler: Settler, settlement: Settlement) -> None:
             "update run set settled = ? where token = ? and lane = ?",
             (encode_ranges(after), *place),
         )
-    for outcome in settlement.outcomes:
+    for outcome in said:
         if type(outcome.verdict) is not Done:
-            _set_aside(settler, lease.lane, outcome)
-    settler.keep_results(settlement.outcomes)
+            position = outcome.job.position
+            _set_aside(settler, lease.lane, position, outcome.verdict, held[position])
+    settler.keep_results(said)
     if settler.somebody_waits:
         for first, last in done_ranges(settlement):
             settler.run_done(lease.lane, first, last)
     leases.settled(connection, lease.token, len(positions))
 
 
-def _set_aside(settler: Settler, lane: int, outcome: Outcome) -> None:
+def _set_aside(settler: Settler, lane: int, position: int, verdict: Verdict, held: Held) -> None:
     """Take a job that is not done out of the run. It was its first attempt."""
-    position, verdict = outcome.job.position, outcome.verdict
     if type(verdict) is Release:
         park_logged(settler, lane, position, run_at=settler.now, attempt=0, errors=None)
         return
     assert isinstance(verdict, Retry | Bury)
     error = error_text(verdict)
     errors = with_error(None, attempt=1, at=settler.at, worker=settler.worker, error=error)
-    if type(verdict) is Retry and not (verdict.counted and outcome.job.attempts_max <= 1):
+    if type(verdict) is Retry and not (verdict.counted and held.attempts_max <= 1):
         run_at = settler.now + micros_of_seconds(verdict.delay_seconds)
         park_logged(
             settler, lane, position, run_at=run_at, attempt=int(verdict.counted), errors=errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Settlement, error_text, reason_text
+from inturn.policy.settlement import Settlement, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_parked, spent_reason
@@ -24,6 +24,8 @@ def settle_parked(settler: Settler, settlement: Settlement) -> None:
     if row is None:
         raise LeaseLost([token])
     id, queue, priority, attempts_max, attempt, errors, suspect = row
+    if outspoken(settlement.outcomes):
+        settler.check_job(token, outcome, id)
     leases.settled(connection, token, 1)
     verdict = outcome.verdict
     if type(verdict) is Done:

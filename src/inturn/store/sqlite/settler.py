@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from inturn.model import bounds
+from inturn.model.errors import WrongJob
+from inturn.model.lease import Lease
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Done
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
 from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """What the store knows of a job under a lease."""
+
+    id: bytes
+    attempts_max: int
 
 
 class Settler:
@@ -23,12 +34,35 @@ class Settler:
         self.somebody_waits = dependents.somebody_waits(connection)
         self._done_runs: list[tuple[int, int, int]] = []
         self._done_jobs: list[bytes] = []
+        self.wrong: WrongJob | None = None  # the first job that its lease does not hold
 
     def queue(self, name: str) -> QueueRow:
         """Return a queue, read once."""
         if name not in self._queues:
             self._queues[name] = queue_row.made(self.connection, name)
         return self._queues[name]
+
+    def held(self, lease: Lease, said: Sequence[Outcome]) -> dict[int, Held]:
+        """Return the jobs of the log that these outcomes are about, by position.
+
+        Notes the first that is not the one its outcome names.
+        """
+        if not said:
+            return {}
+        rows = self.connection.execute(
+            "select position, id, attempts_max from job "
+            "where lane = ? and position between ? and ?",
+            (lease.lane, said[0].job.position, said[-1].job.position),
+        )
+        held = {position: Held(id, attempts_max) for position, id, attempts_max in rows}
+        for outcome in said:
+            self.check_job(lease.token, outcome, held[outcome.job.position].id)
+        return held
+
+    def check_job(self, token: int, outcome: Outcome, held: bytes) -> None:
+        """Note a job that is not the one its lease holds there."""
+        if outcome.job.id.bytes != held and self.wrong is None:
+            self.wrong = WrongJob(token, outcome.job.position, outcome.job.id)
 
     def keep_results(self, outcomes: Iterable[Outcome]) -> None:
         """Keep what handlers returned, each for its time."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from inturn.model import bounds
 from inturn.model.worker import Stat
 from inturn.policy.settlement import Tally
 from inturn.store.sqlite.times import SECOND, Micros, time_of
@@ -59,3 +60,14 @@ def stats(connection: sqlite3.Connection, now: Micros, queue: str, *, since: Mic
         )
         for name, kind, minute, done, retried, buried, released, seconds, durations in rows
     ]
+
+
+def settled_lately(connection: sqlite3.Connection, now: Micros, queue: str) -> tuple[int, float]:
+    """Return how many jobs of a queue were done or buried lately, and within how many seconds."""
+    since = now - now % MINUTE - (bounds.DRAIN_MINUTES - 1) * MINUTE
+    settled, first = connection.execute(
+        "select coalesce(sum(done + buried), 0), coalesce(min(minute_at), ?) "
+        "from stat where queue = ? and minute_at >= ?",
+        (now, queue, since),
+    ).fetchone()
+    return settled, (now - first) / SECOND

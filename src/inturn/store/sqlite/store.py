@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -13,13 +13,23 @@ from uuid import UUID
 
 from inturn.model import bounds
 from inturn.model.admissible import (
+    check_by,
     check_claim,
+    check_filter,
+    check_id,
+    check_ids,
     check_jobs,
+    check_lane,
+    check_lease,
     check_name,
     check_number,
+    check_queues,
     check_settings,
-    check_wait,
+    check_state,
+    check_time,
     check_whole,
+    check_worker,
+    listed,
 )
 from inturn.model.clock import Clock, SystemClock
 from inturn.model.errors import StoreError
@@ -130,14 +140,14 @@ class SqliteStore:
 
     # Producers
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none, in the given order within each key."""
         if connection is not None:
             raise StoreError(
                 "a SQLite store accepts jobs on its own connection only. Use transaction() to "
                 "write rows of your own together with jobs."
             )
-        jobs = list(jobs)
+        jobs = listed("jobs", jobs)
         check_jobs(jobs)
         return await self._write(partial(enqueue.enqueue, jobs=jobs)) if jobs else []
 
@@ -150,11 +160,12 @@ class SqliteStore:
         jobs_max: int,
         worker: str,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Collection[str] | None = None,
+        kinds: Iterable[str] | None = None,
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age."""
-        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max)
+        kinds = None if kinds is None else listed("kinds", kinds)
+        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max, kinds)
         claims, woken = await self._write(
             partial(
                 claim.claim,
@@ -171,16 +182,19 @@ class SqliteStore:
         return claims
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases from now on; return those that are lost."""
+        leases = listed("leases", leases)
+        for lease in leases:
+            check_lease(lease)
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
-        work = partial(extend, leases=list(leases), lease_seconds=lease_seconds)
+        work = partial(extend, leases=leases, lease_seconds=lease_seconds)
         return await self._write(work) if leases else []
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix."""
-        settlements = list(settlements)
+        settlements = listed("settlements", settlements)
         settle.check_settlements(settlements, worker)
         if settlements:
             await self._write(partial(settle.settle, settlements=settlements, worker=worker))
@@ -194,16 +208,18 @@ class SqliteStore:
         check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
         return await self._write(partial(reclaim.reclaim, leases_max=leases_max))
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken."""
-        check_wait(queues, timeout_seconds)
+        queues = listed("queues", queues)
+        check_queues(queues)
+        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         if self._waiters is None:
             raise not_open(self.path)
         return await self._waiters.wait(queues, timeout_seconds=timeout_seconds)
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives, what it runs, and which queues and kinds it takes."""
-        check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
+        check_worker(worker)
         await self._write(partial(workers.beat, worker=worker))
 
     # Operators: queues and lanes
@@ -217,7 +233,8 @@ class SqliteStore:
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it. What runs goes on running."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_filter(key=key)
+        check_by(by)
         if key is None:
             await self._write(partial(queues.pause_queue, queue=queue, by=by))
         else:
@@ -226,6 +243,7 @@ class SqliteStore:
     async def resume(self, queue: str, *, key: str | None = None) -> None:
         """Let a paused queue, or one keyed lane of it, go on."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         if key is None:
             await self._write(partial(queues.resume_queue, queue=queue))
         else:
@@ -239,36 +257,45 @@ class SqliteStore:
 
     async def advance_gate(self, queue: str) -> Gate:
         """Open the next round that has jobs if nothing of the open rounds is unfinished."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         return await self._write(partial(gates.advance_gate, queue=queue))
 
     async def retry_lane(self, queue: str, key: str) -> UUID:
         """Run a halted lane's head again, with fresh attempts, in its place; return its id."""
+        check_lane(queue, key)
         return await self._write(partial(lanes.retry_lane, queue=queue, key=key))
 
     async def skip_lane(self, queue: str, key: str) -> UUID:
         """Leave a halted lane's head among the dead letters and go on with the next."""
+        check_lane(queue, key)
         return await self._write(partial(lanes.skip_lane, queue=queue, key=key))
 
     async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
         """Cancel a halted lane's head for good and go on with the next."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_lane(queue, key)
+        check_by(by)
         return await self._write(partial(lanes.drop_lane, queue=queue, key=key, by=by))
 
     # Operators: jobs and dead letters
 
     async def cancel(self, job: UUID, *, by: str) -> JobState:
         """Cancel a job that is not running; return the state it has now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
+        check_id("job", job)
+        check_by(by)
         return await self._write(partial(cancel.cancel, job=job, by=by))
 
-    async def dead_retry(self, jobs: Collection[UUID]) -> list[UUID]:
+    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now."""
-        return await self._write(partial(dead.dead_retry, jobs=list(jobs)))
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        return await self._write(partial(dead.dead_retry, jobs=jobs))
 
-    async def dead_drop(self, jobs: Collection[UUID], *, by: str) -> list[UUID]:
+    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
-        check_name("by", by, bounds.WORKER_CHARS_MAX)
-        return await self._write(partial(dead.dead_drop, jobs=list(jobs), by=by))
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        check_by(by)
+        return await self._write(partial(dead.dead_drop, jobs=jobs, by=by))
 
     async def dead_letters(
         self,
@@ -280,6 +307,7 @@ class SqliteStore:
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
         """List dead letters, oldest death first."""
+        check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
         listed = partial(dead.dead_letters, queue=queue, kind=kind, key=key)
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
@@ -288,6 +316,7 @@ class SqliteStore:
 
     async def job(self, job: UUID) -> JobView:
         """Return a job with its state and place in line. Raises ``UnknownJob``."""
+        check_id("job", job)
         return await self._read(partial(job_view.job, id=job))
 
     async def jobs(
@@ -301,22 +330,28 @@ class SqliteStore:
         rows_max: int = 100,
     ) -> Page[JobView]:
         """List jobs by id, oldest first."""
+        state = check_state(state)
+        check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
         listed = partial(job_list.jobs, state=state, queue=queue, kind=kind, key=key)
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept."""
+        check_id("job", job)
         return await self._read(partial(job_view.result, id=job))
 
     async def explain(self, job: UUID) -> str:
         """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
+        check_id("job", job)
         return await self._read(partial(explain.explain, job=job))
 
     async def lanes(
         self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
     ) -> Page[LaneView]:
         """List a queue's lanes, or the one lane of a key."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
         check_rows_max(rows_max)
         listed = partial(lane_view.lanes, queue=queue, key=key)
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
@@ -331,6 +366,8 @@ class SqliteStore:
 
     async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
         """Return what was settled per kind and minute since a time."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_time("since", since)
         return await self._read(partial(stats.stats, queue=queue, since=micros(since)))
 
     async def now(self) -> datetime:

@@ -6,19 +6,30 @@ import sqlite3
 from collections.abc import Iterable
 from uuid import UUID
 
-from inturn.model.job import JobState, Ticket
+from inturn.model.errors import JobConflict
+from inturn.model.job import JobState, NewJob, Ticket
+from inturn.policy.dedupe import is_same_work
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import Micros
 
 
-def known(connection: sqlite3.Connection, now: Micros, jobs: Iterable[UUID]) -> dict[UUID, Ticket]:
-    """Return the tickets of those jobs that are in the store: sent again after a cut connection."""
+def known(
+    connection: sqlite3.Connection, now: Micros, jobs: Iterable[NewJob]
+) -> dict[UUID, Ticket]:
+    """Return the tickets of those jobs that are in the store: sent again after a cut connection.
+
+    Raises ``JobConflict`` for an id under which other work is stored.
+    """
     largest: bytes = connection.execute(query("largest_id")).fetchone()[0]
-    return {
-        job: ticket_of(connection, job)
-        for job in jobs
-        if job.bytes <= largest and state_of(connection, now, job) is not None
-    }
+    given: dict[UUID, Ticket] = {}
+    for job in jobs:
+        if job.id.bytes > largest or state_of(connection, now, job.id) is None:
+            continue
+        content = connection.execute(query("content"), {"id": job.id.bytes}).fetchone()
+        if not is_same_work(job, *content):
+            raise JobConflict(job.id)
+        given[job.id] = ticket_of(connection, job.id)
+    return given
 
 
 def ticket_of(connection: sqlite3.Connection, job: UUID, *, duplicate: bool = False) -> Ticket:

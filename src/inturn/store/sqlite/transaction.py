@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from inturn.model.admissible import check_jobs
+from inturn.model.admissible import check_jobs, listed
 from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settlement import Settlement
@@ -19,6 +19,7 @@ from inturn.store.sqlite.faults import store_error
 from inturn.store.sqlite.settle import check_settlements, settle
 from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.writer import Result, Turn, Work, Writer
+from inturn.store.statement import check_statement
 
 
 class SqliteTransaction:
@@ -56,15 +57,15 @@ class SqliteTransaction:
         if kind is None and self._lost is not None:
             raise self._lost
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """As ``Store.enqueue``, committed with the rest of the transaction."""
-        jobs = list(jobs)
+        jobs = listed("jobs", jobs)
         check_jobs(jobs)
         return await self._run(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
-        settlements = list(settlements)
+        settlements = listed("settlements", settlements)
         check_settlements(settlements, worker)
         work = partial(settle, settlements=settlements, worker=worker)
         try:
@@ -78,6 +79,7 @@ class SqliteTransaction:
 
         A UUID is bound as its 16 bytes and a time as microseconds, as the store keeps them.
         """
+        check_statement(sql)
         bound = [_bound(argument) for argument in arguments]
         return await self._run(lambda connection, now: connection.execute(sql, bound).fetchall())
 

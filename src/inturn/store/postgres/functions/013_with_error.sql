@@ -1,7 +1,17 @@
--- A history of errors with one more attempt in it.
+-- A history of errors with one more attempt in it. It is bounded as in policy/history.py: of more
+-- than 50, the first 10 and the last 40 are kept, and the 11th counts those left out before it.
 create or replace function inturn.with_error(
     p_errors jsonb, p_attempt integer, p_at timestamptz, p_worker text, p_error text
 ) returns jsonb language sql stable parallel safe as $$
-    select coalesce(p_errors, '[]'::jsonb) || jsonb_build_object(
-        'attempt', p_attempt, 'at', p_at, 'worker', p_worker, 'error', p_error)
+    with history as (
+        select coalesce(p_errors, '[]'::jsonb) || jsonb_build_object(
+            'attempt', p_attempt, 'at', p_at, 'worker', p_worker, 'error', p_error) as errors
+    )
+    select case
+        when jsonb_array_length(errors) <= 50 then errors
+        else jsonb_set(
+            errors - 10, '{10,left_out}',
+            to_jsonb(coalesce((errors -> 10 ->> 'left_out')::integer, 0) + 1))
+    end
+    from history
 $$;

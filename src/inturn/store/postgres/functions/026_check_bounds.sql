@@ -25,7 +25,8 @@ begin
         if v_depth + r.adds > r.depth_max then
             raise exception 'queue % holds % jobs and may hold %', r.name, v_depth, r.depth_max
             using errcode = 'IT003', detail = jsonb_build_object(
-                'queue', r.name, 'key', null, 'depth', v_depth, 'depth_max', r.depth_max
+                'queue', r.name, 'key', null, 'depth', v_depth, 'depth_max', r.depth_max,
+                'added', r.adds
             )::text;
         end if;
     end loop;
@@ -51,7 +52,8 @@ begin
             raise exception 'lane % of queue % holds % jobs and may hold %',
                 r.key, r.queue, r.depth, r.lane_depth_max
             using errcode = 'IT003', detail = jsonb_build_object(
-                'queue', r.queue, 'key', r.key, 'depth', r.depth, 'depth_max', r.lane_depth_max
+                'queue', r.queue, 'key', r.key, 'depth', r.depth, 'depth_max', r.lane_depth_max,
+                'added', r.adds
             )::text;
         end if;
     end loop;

@@ -24,6 +24,9 @@ begin
     else
         perform inturn.hold(p_tokens);
     end if;
+    if num_nonnulls(p_others, p_results) > 0 then
+        perform inturn.check_jobs(coalesce(p_others, '[]') || coalesce(p_results, '[]'));
+    end if;
     if exists (select from inturn.waits) then
         v_done := array(
             select j.id

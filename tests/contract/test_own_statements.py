@@ -1,0 +1,80 @@
+"""A caller's own statements: the block, and nothing else, begins and ends its transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import BadInput
+from inturn.store.protocol import Store
+from tests.contract.support import enqueue, job, run_all, stored
+
+ENDINGS = [
+    "commit",
+    "COMMIT;",
+    "  commit work",
+    "\n\trollback",
+    "rollback to savepoint here",
+    "begin",
+    "begin immediate",
+    "start  transaction",
+    "end",
+    "abort",
+    "savepoint here",
+    "release here",
+    "prepare transaction 'it'",
+    "-- first of all\ncommit",
+    "/* and\nthen */ commit",
+    ";; commit",
+    "--\n/**/--\n;rollback",
+]
+
+
+@pytest.mark.parametrize("statement", ENDINGS)
+async def test_a_statement_that_ends_the_transaction_is_refused(
+    store: Store, statement: str
+) -> None:
+    async with store.transaction() as transaction:
+        [made] = await enqueue(transaction, job())
+        with pytest.raises(BadInput, match="end of its block"):
+            await transaction.execute(statement)
+        await transaction.execute("select 1")
+    assert await run_all(store) == [made]
+
+
+@pytest.mark.parametrize("statement", ["commit", "rollback", "savepoint here"])
+async def test_what_came_before_it_is_taken_back_with_the_block(
+    store: Store, statement: str
+) -> None:
+    with pytest.raises(BadInput):
+        await accept_and_execute(store, statement)
+    assert (await stored(store))["job"] == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select 1 as commit_it",
+        "select 'commit'",
+        "/* commit */ select 1",
+        "-- commit\nselect 1",
+        "create table ending (id integer)",
+    ],
+)
+async def test_a_statement_that_only_mentions_it_is_fine(store: Store, statement: str) -> None:
+    async with store.transaction() as transaction:
+        await transaction.execute(statement)
+
+
+@pytest.mark.parametrize("statement", [None, b"select 1", 1, ["select 1"]], ids=repr)
+async def test_a_statement_is_text(store: Store, statement: Any) -> None:
+    async with store.transaction() as transaction:
+        with pytest.raises(BadInput, match="statement must be text"):
+            await transaction.execute(statement)
+
+
+async def accept_and_execute(store: Store, statement: str) -> None:
+    async with store.transaction() as transaction:
+        await transaction.enqueue([job()])
+        await transaction.execute(statement)

@@ -1,0 +1,167 @@
+"""Arguments of a wrong type: refused with an error that says what was meant.
+
+``tests/differential/test_wrong_arguments.py`` tries every argument of every verb; here are the
+mistakes that people make, and what they are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from inturn.model.errors import BadInput, InvalidName, OutOfBounds
+from inturn.model.job import JobState, NewJob
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.worker import WorkerView
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Retry
+from inturn.store.protocol import Store
+from tests.contract.support import NOWHERE, claim_one, enqueue, job, jobs, run_all, state, stored
+
+Call = Callable[[Any], Awaitable[object]]
+NAIVE = datetime(2026, 1, 1)
+WORKER = WorkerView(id="w", host="h", pid=1, version="v")
+
+
+def settings(**options: Any) -> QueueSettings:
+    return QueueSettings(**options)
+
+
+CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
+    "one-job": (lambda store: store.enqueue(job()), BadInput, "jobs must be a list"),
+    "jobs-none": (lambda store: store.enqueue(None), BadInput, "jobs must be a list"),
+    "jobs-text": (lambda store: store.enqueue(["k"]), BadInput, "'k', which is not a NewJob"),
+    "job-text": (lambda store: store.job(str(NOWHERE)), BadInput, "must be a UUID"),
+    "result-text": (lambda store: store.result(str(NOWHERE)), BadInput, "must be a UUID"),
+    "explain-none": (lambda store: store.explain(None), BadInput, "must be a UUID"),
+    "cancel-text": (lambda store: store.cancel("x", by="ann"), BadInput, "must be a UUID"),
+    "dead-one": (lambda store: store.dead_retry(NOWHERE), BadInput, "jobs must be a list"),
+    "dead-text": (lambda store: store.dead_retry(str(NOWHERE)), BadInput, "jobs must be a list"),
+    "dead-texts": (lambda store: store.dead_drop(["x"], by="ann"), BadInput, "must be a UUID"),
+    "state": (lambda store: store.jobs(state="bogus"), BadInput, "no state 'bogus'.*waiting"),
+    "on-dead": (
+        lambda store: store.configure("q", settings(on_dead="bogus")),
+        BadInput,
+        "on_dead is 'bogus'; it may be 'skip' or 'halt'",
+    ),
+    "since-naive": (lambda store: store.stats("q", since=NAIVE), BadInput, "no time zone"),
+    "since-text": (lambda store: store.stats("q", since="now"), BadInput, "must be a datetime"),
+    "kinds-text": (
+        lambda store: store.claim("q", jobs_max=1, worker="w", kinds="mail"),
+        BadInput,
+        "kinds must be a list",
+    ),
+    "kinds-nul": (
+        lambda store: store.claim("q", jobs_max=1, worker="w", kinds=["a", "b\x00"]),
+        InvalidName,
+        "the kind",
+    ),
+    "wait-text": (
+        lambda store: store.wait("default", timeout_seconds=0),
+        BadInput,
+        "queues must be a list",
+    ),
+    "reads-queue": (lambda store: store.jobs(queue="\x00"), InvalidName, "the queue"),
+    "reads-kind": (lambda store: store.dead_letters(kind="\ud800"), InvalidName, "the kind"),
+    "reads-key": (lambda store: store.lanes("q", key="\x00"), InvalidName, "the key"),
+    "gate-queue": (lambda store: store.advance_gate("\x00"), InvalidName, "the queue"),
+    "lane-key": (lambda store: store.retry_lane("q", "\ud800"), InvalidName, "the key"),
+    "drop-queue": (lambda store: store.drop_lane("\x00", "a", by="ann"), InvalidName, "queue"),
+    "pause-key": (lambda store: store.pause("q", key="\x00", by="ann"), InvalidName, "the key"),
+    "pid": (
+        lambda store: store.beat(msgspec.structs.replace(WORKER, pid=10**20)),
+        OutOfBounds,
+        "pid",
+    ),
+    "host": (
+        lambda store: store.beat(msgspec.structs.replace(WORKER, host="\x00")),
+        InvalidName,
+        "host",
+    ),
+    "worker-queues": (
+        lambda store: store.beat(msgspec.structs.replace(WORKER, queues="default")),
+        BadInput,
+        "queues must be a tuple",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "named"), list(CALLS.values()), ids=list(CALLS))
+async def test_an_argument_of_a_wrong_type_is_refused(
+    store: Store, call: Call, error: type[BadInput], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        await call(store)
+    assert set((await stored(store)).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "named"),
+    [
+        (Retry(1.0, None), "error must be text"),  # type: ignore[arg-type]
+        (Retry(10**400, "boom"), "delay_seconds"),
+        (Retry(1.0, "boom", 1), "counted"),  # type: ignore[arg-type]
+        (Bury(ValueError("boom")), "error must be text"),  # type: ignore[arg-type]
+        (Bury("boom", 7), "reason must be text"),  # type: ignore[arg-type]
+        (Done({"a": 1}), "must be JSON text"),  # type: ignore[arg-type]
+        (Done, "a verdict is"),
+        (None, "a verdict is"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_verdict_that_cannot_be_is_refused(
+    store: Store, key: str | None, verdict: Any, named: str
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    claimed = await claim_one(store)
+    with pytest.raises(BadInput, match=named):
+        await store.settle(
+            [Settlement(claimed.lease, [Outcome(claimed.jobs[0], verdict)])], worker="w1"
+        )
+    assert await state(store, made) is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    "token", [10**30, -(10**400), "1", None, 1.0], ids=["large", "low", *"tnf"]
+)
+async def test_a_lease_that_no_claim_gave_is_refused(store: Store, token: Any) -> None:
+    await enqueue(store, job())
+    claimed = await claim_one(store)
+    forged = msgspec.structs.replace(claimed.lease, token=token)
+    with pytest.raises(OutOfBounds, match="of the lease"):
+        await store.extend([forged])
+    with pytest.raises(OutOfBounds, match="of the lease"):
+        await store.settle([Settlement(forged, Settlement.done(claimed).outcomes)], worker="w1")
+
+
+async def test_whatever_can_be_gone_through_is_a_batch(store: Store) -> None:
+    batch = jobs(50, key="a")
+    nothing, some, more = iter(()), (one for one in batch), (one for one in jobs(2, key="a"))
+    assert await store.enqueue(nothing) == []
+    tickets = await store.enqueue(some)
+    tickets += await store.enqueue(tuple(jobs(2, key="a")))
+    async with store.transaction() as transaction:
+        tickets += await transaction.enqueue(more)
+    assert [ticket.id for ticket in tickets[:50]] == [one.id for one in batch]
+    assert await run_all(store) == [ticket.id for ticket in tickets]
+
+
+async def test_a_number_that_only_equals_a_good_one_is_refused(store: Store) -> None:
+    good = NewJob(kind="k", priority=1)
+    for wrong in (True, 1.0):
+        with pytest.raises(OutOfBounds, match="priority"):
+            await store.enqueue([good, NewJob(kind="k", priority=wrong)])  # type: ignore[arg-type]
+
+
+async def test_a_state_and_what_a_queue_does_may_be_given_by_name(store: Store) -> None:
+    [made] = await enqueue(store, job())
+    for name, found in (("waiting", [made]), ("done", [])):
+        page = await store.jobs(state=name)  # type: ignore[arg-type]
+        assert [view.job.id for view in page.rows] == found
+    await store.configure("default", settings(on_dead="halt"))
+    assert (await store.queues())[0].settings.on_dead is OnDead.HALT

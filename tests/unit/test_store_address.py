@@ -1,0 +1,92 @@
+"""Addresses of stores: read, or refused with what is wrong and what is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import InvalidStoreURL
+from inturn.store.address import connect
+from inturn.store.postgres.store import PostgresStore
+from inturn.store.sqlite.store import SqliteStore
+
+
+@pytest.mark.parametrize("url", [None, b"sqlite:///work.db", 7, ["sqlite:///work.db"]], ids=repr)
+def test_an_address_is_text(url: Any) -> None:
+    with pytest.raises(InvalidStoreURL, match="must be text"):
+        connect(url)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a\x00b", "postgresql://h/\x00", "sqlite:///\ud800"])
+def test_an_address_is_text_that_can_be_written(url: str) -> None:
+    with pytest.raises(InvalidStoreURL, match="address"):
+        connect(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("sqlite:///work.db?foo=bar", "option 'foo'.*synchronous"),
+        ("sqlite:///work.db?foo", "option 'foo'.*synchronous"),
+        ("sqlite:///work.db?synchronous=normal&foo=bar", "option 'foo'.*synchronous"),
+        ("sqlite:///work.db?synchronous=off", "synchronous='off'.*full or normal"),
+        ("sqlite:///work.db?synchronous", "synchronous=''.*full or normal"),
+        ("postgresql://h/d?foo=bar", "option 'foo'.*sslmode"),
+        ("postgresql://h/d?sslmode=require&channel_binding=require", "option 'channel_binding'"),
+        ("postgresql://h/d?sslmode=bogus", "sslmode='bogus'.*disable, .*or verify-full"),
+        ("postgresql://h/d?sslmode", "sslmode=''"),
+        ("postgresql://h/d?pooler=session", "pooler='session'.*transaction"),
+        ("postgresql://h/d?pooler=transaction&foo=bar", "option 'foo'"),
+        ("postgresql://h/d?target_session_attrs=x", "target_session_attrs='x'.*read-write"),
+        ("postgresql://h:bad/d", "port 'bad'"),
+        ("postgresql://h:/d", "port ''"),
+        ("postgresql://u:p@h:0/d", "port '0'"),
+        ("postgresql://u:p@h:99999/d", "port '99999'"),
+        ("postgresql://a:5432,b:x/d", "port 'x'"),
+        ("postgresql://[::1]:x/d", "port 'x'"),
+        ("postgresql://h/d?port=x", "port 'x'"),
+        ("postgresql://[::1/d", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_named(url: str, named: str) -> None:
+    with pytest.raises(InvalidStoreURL, match=named):
+        connect(url)
+
+
+def test_a_refusal_does_not_give_a_password_away() -> None:
+    for url in ("postgresql://u:secret@h:bad/d", "postgresql://u:secret@h/d?foo=bar"):
+        with pytest.raises(InvalidStoreURL) as refused:
+            connect(url)
+        assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgres://user:p%40ss@host:5433/database",
+        "postgresql://a:1,b:65535/d",
+        "postgresql://[::1]:5432/d",
+        "postgresql:///d?host=/tmp&port=5433&user=me",
+        "postgresql://%2Ftmp/d",
+        "postgresql://h/d?sslmode=verify-full&sslrootcert=/ca.pem",
+        "postgresql://h/d?pooler=transaction&application_name=shop",
+        "postgresql://h/d?target_session_attrs=read-write",
+    ],
+)
+def test_an_address_of_postgresql_leads_there(url: str) -> None:
+    assert isinstance(connect(url), PostgresStore)
+
+
+@pytest.mark.parametrize("options", ["", "?", "?synchronous=full", "?synchronous=normal"])
+def test_an_address_of_sqlite_leads_there(options: str) -> None:
+    store = connect(f"sqlite:///work.db{options}")
+    assert isinstance(store, SqliteStore)
+    assert store.path == "work.db"
+
+
+async def test_what_only_the_driver_knows_is_wrong_is_said_when_it_is_opened() -> None:
+    store = connect("postgresql:///d?host=a,b&port=1,2,3")
+    with pytest.raises(InvalidStoreURL, match="could not match 3 port numbers to 2 hosts"):
+        await store.open()
