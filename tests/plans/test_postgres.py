@@ -333,3 +333,18 @@ async def test_a_done_batch_settles_in_one_go(connection: Any) -> None:
     assert touched.walked() == []
     assert touched.rows("job") <= 2500
     assert touched.rows("lane") <= 50
+
+
+async def test_names_are_compared_byte_by_byte_in_every_index(connection: Any) -> None:
+    """A database's own collation may change under it, and sorts otherwise than SQLite."""
+    names = await connection.fetch(
+        """
+        select a.attrelid::regclass::text as index, a.attname as column, c.collname as collation
+        from pg_attribute a
+        join pg_class k on k.oid = a.attrelid and k.relkind = 'i'
+        join pg_collation c on c.oid = a.attcollation
+        where k.relnamespace = 'inturn'::regnamespace
+        """
+    )
+    assert len(names) >= 10
+    assert [tuple(name) for name in names if name["collation"] != "C"] == []

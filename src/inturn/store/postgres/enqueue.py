@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
@@ -66,31 +67,20 @@ async def _accept(
     return [Ticket(*row[1:]) for row in rows]
 
 
-class _Group:
-    """The jobs of one lane within a batch, by their numbers in it."""
-
-    __slots__ = ("first", "numbers", "round_last")
-
-    def __init__(self, first: NewJob) -> None:
-        self.first = first
-        self.round_last = first.round
-        self.numbers: list[int] = []
-
-
-def _grouped(jobs: Sequence[NewJob]) -> list[_Group]:
-    """Return the jobs by the lane they go to."""
-    groups: dict[tuple[Any, ...], _Group] = {}
+def _grouped(jobs: Sequence[NewJob]) -> list[list[int]]:
+    """Return the numbers of the jobs in their batch, by the lane they go to."""
+    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for number, job in enumerate(jobs):
-        place: tuple[Any, ...] = (job.queue, job.key)
         if job.key is None:
-            place = (job.queue, None, job.kind, job.priority, job.round)
-        group = groups.get(place)
-        if group is None:
-            group = groups[place] = _Group(job)
-        group.numbers.append(number)
-        if job.round > group.round_last:
-            group.round_last = job.round
+            groups[job.queue, None, job.kind, job.priority, job.round].append(number)
+        else:
+            groups[job.queue, job.key].append(number)
     return list(groups.values())
+
+
+def _once(values: list[Any]) -> list[Any]:
+    """Return a list in which all are equal as a list of one; the function spreads it again."""
+    return values[:1] if values.count(values[0]) == len(values) else values
 
 
 async def _copy(
@@ -98,23 +88,26 @@ async def _copy(
 ) -> list[Ticket]:
     """Reserve the positions of a whole batch, then stream its rows into the log."""
     groups = _grouped(jobs)
-    firsts = [group.first for group in groups]
+    firsts = [jobs[numbers[0]] for numbers in groups]
+    rounds = _once([job.round for job in jobs])
+    if len(rounds) > 1:
+        rounds = [max(rounds[number] for number in numbers) for numbers in groups]
     lanes, befores, floors, at = await connection.fetchrow(
         query("reserve"),
-        [job.queue for job in firsts],
+        _once([job.queue for job in firsts]),
         [job.key for job in firsts],
-        [job.kind for job in firsts],
-        [job.priority for job in firsts],
-        [job.round for job in firsts],
-        [group.round_last for group in groups],
-        [len(group.numbers) for group in groups],
+        _once([job.kind for job in firsts]),
+        _once([job.priority for job in firsts]),
+        _once([job.round for job in firsts]),
+        rounds,
+        _once(list(map(len, groups))),
         now,
     )
     rows: list[Row] = []
     tickets: list[Any] = [None] * len(jobs)
-    for group, lane, position, round_floor in zip(groups, lanes, befores, floors, strict=True):
-        keyed = group.first.key is not None
-        for number in group.numbers:
+    for numbers, lane, position, round_floor in zip(groups, lanes, befores, floors, strict=True):
+        keyed = jobs[numbers[0]].key is not None
+        for number in numbers:
             job = jobs[number]
             position += 1
             round = job.round

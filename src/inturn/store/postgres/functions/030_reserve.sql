@@ -1,7 +1,7 @@
 -- Take positions for groups of jobs, one group a lane: make the lane if need be, lock its tail,
 -- move it, wake the lane. Returns, in the order of the groups, the lane, the position before the
 -- first, and the lowest round the lane allows; and the time. p_sinces: when each group's first job
--- was accepted; null means now.
+-- was accepted; null means now. An array of one, other than of keys, stands for all groups.
 --
 -- Right because positions are given under the tail's lock, kept until commit: within a lane the
 -- order of positions is the order of commits, so a cursor never passes a job that is not there yet.
@@ -20,7 +20,7 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-    v_groups integer := cardinality(p_queues);
+    v_groups integer := cardinality(p_keys);
     v_open boolean := false;
     v_missing boolean;
     v_woken text[];
@@ -29,6 +29,12 @@ declare
     v_places integer[];  -- … and which group each belongs to
 begin
     at := coalesce(p_now, clock_timestamp());
+    p_queues := inturn.spread(p_queues, v_groups);
+    p_kinds := inturn.spread(p_kinds, v_groups);
+    p_priorities := inturn.spread(p_priorities, v_groups);
+    p_rounds := inturn.spread(p_rounds, v_groups);
+    p_rounds_last := inturn.spread(p_rounds_last, v_groups);
+    p_counts := inturn.spread(p_counts, v_groups);
     if p_bounded then
         perform inturn.check_bounds(p_queues, p_keys, p_counts);
     end if;

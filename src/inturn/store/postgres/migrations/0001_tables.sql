@@ -6,9 +6,12 @@
 --   in parked                                         scheduled or retrying
 --   in dead, cancelled                                dead, cancelled
 --   behind the cursor and nowhere else                done
+--
+-- Names are compared byte by byte, whatever the database's collation: quick, the same order as in
+-- SQLite, and no index goes wrong when the operating system learns to sort anew.
 
 create table inturn.queue (
-    name text primary key check (char_length(name) between 1 and 128),
+    name text collate "C" primary key check (char_length(name) between 1 and 128),
     gate integer not null default 0 check (gate >= 0), -- the highest open round
     on_dead text not null default 'skip' check (on_dead in ('skip', 'halt')),
     depth_max bigint check (depth_max > 0),
@@ -34,9 +37,9 @@ create table inturn.lane (
     priority smallint not null,               -- likewise
     active boolean not null default false,    -- has, or may have, something to do
     suspect boolean not null default false,   -- keyed: its head is to be leased alone
-    queue text not null,
-    kind text not null,                       -- open: of all its jobs; keyed: its head's
-    key text check (char_length(key) between 1 and 500),
+    queue text collate "C" not null,
+    kind text collate "C" not null,                       -- open: of all its jobs; keyed: its head's
+    key text collate "C" check (char_length(key) between 1 and 500),
     rank_at timestamptz,                      -- its place among claimable lanes, or null
     waiting_since timestamptz,                -- keyed: when its head was accepted
     ready_at timestamptz,                     -- keyed: its head waits to retry until then
@@ -70,8 +73,8 @@ create table inturn.tail (
     lane bigint generated always as identity primary key,
     last bigint not null default 0,
     round integer not null default 0,
-    queue text not null,
-    key text
+    queue text collate "C" not null,
+    key text collate "C"
 ) with (fillfactor = 50);
 create unique index tail_key on inturn.tail (queue, key) where key is not null;
 
@@ -80,7 +83,7 @@ create table inturn.job (
     lane bigint not null,
     position bigint not null,
     id uuid not null,
-    kind text not null,
+    kind text collate "C" not null,
     payload json not null,
     priority smallint not null,
     round integer not null,
@@ -95,7 +98,7 @@ create table inturn.job (
 create sequence inturn.token;
 create table inturn.lease (
     token bigint primary key,
-    queue text not null,
+    queue text collate "C" not null,
     worker text not null,
     claimed_at timestamptz not null,
     until timestamptz not null,
@@ -121,9 +124,9 @@ create index run_lane on inturn.run (lane, first);
 -- that its lane's history may be pruned meanwhile.
 create table inturn.parked (
     id uuid primary key,
-    queue text not null,
-    key text,
-    kind text not null,
+    queue text collate "C" not null,
+    key text collate "C",
+    kind text collate "C" not null,
     payload json not null,
     priority smallint not null,
     round integer not null,
@@ -147,9 +150,9 @@ create unique index parked_token on inturn.parked (token) where token is not nul
 
 create table inturn.blocked (
     id uuid primary key,
-    queue text not null,
-    key text,
-    kind text not null,
+    queue text collate "C" not null,
+    key text collate "C",
+    kind text collate "C" not null,
     payload json not null,
     priority smallint not null,
     round integer not null,
@@ -170,9 +173,9 @@ create index waits_job on inturn.waits (job);
 
 create table inturn.dead (
     id uuid primary key,
-    queue text not null,
-    key text,
-    kind text not null,
+    queue text collate "C" not null,
+    key text collate "C",
+    kind text collate "C" not null,
     payload json not null,
     priority smallint not null,
     round integer not null,
@@ -188,9 +191,9 @@ create index dead_list on inturn.dead (queue, died_at, id);
 
 create table inturn.cancelled (
     id uuid primary key,
-    queue text not null,
-    key text,
-    kind text not null,
+    queue text collate "C" not null,
+    key text collate "C",
+    kind text collate "C" not null,
     payload json not null,
     priority smallint not null,
     round integer not null,
@@ -207,8 +210,8 @@ create unique index cancelled_place on inturn.cancelled (lane, position) where l
 create index cancelled_age on inturn.cancelled (queue, cancelled_at);
 
 create table inturn.dedupe (
-    queue text not null,
-    dedupe text not null,
+    queue text collate "C" not null,
+    dedupe text collate "C" not null,
     job uuid not null,
     digest bytea not null,
     until timestamptz not null,
@@ -225,8 +228,8 @@ create index result_until on inturn.result (until);
 
 -- One row a settle, folded into one a minute by prune: nobody waits for a counter's lock.
 create table inturn.stat (
-    queue text not null,
-    kind text not null,
+    queue text collate "C" not null,
+    kind text collate "C" not null,
     minute_at timestamptz not null,
     done bigint not null,
     retried bigint not null,
@@ -238,7 +241,7 @@ create table inturn.stat (
 create index stat_minute on inturn.stat (queue, minute_at);
 
 create table inturn.worker (
-    id text primary key,
+    id text collate "C" primary key,
     host text not null,
     pid bigint not null,
     version text not null,
@@ -281,7 +284,7 @@ create type inturn.claimed as (
     token bigint, until timestamptz, alone boolean,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[],
     counts integer[], positions bigint[], ids bytea, payloads text,
-    kind text, priority smallint, round integer,
+    kind text collate "C", priority smallint, round integer,
     attempts_max smallint, timeout_seconds double precision, enqueued_at timestamptz,
     odd uuid[], odd_kinds text[], odd_priorities smallint[], odd_rounds integer[],
     odd_attempts_max smallint[], odd_timeouts double precision[], epochs bytea
