@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.loads import Load, Taken, numbers_of
@@ -15,6 +16,9 @@ from bench.sizes import BATCH
 PAUSE_SECONDS_FIRST = 0.001
 PAUSE_SECONDS_MAX = 0.032
 DRAIN_SECONDS_MAX = 240.0
+
+WARM = "warm"
+WARM_BATCHES = 8  # two for each of the consumers' connections
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ async def fill(url: str, side_name: SideName, load: Load) -> None:
     await side.open(1)
     for drafts in load.batches():
         await side.enqueue(drafts)
+    for _ in range(WARM_BATCHES):
+        await side.enqueue(load.drafts(0, BATCH), queue=WARM)
     await side.close()
 
 
@@ -42,14 +48,10 @@ async def drain(
 ) -> Drained:
     """Claim and settle, together with other processes, until all of a load is settled."""
     side = side_at(side_name, url)
-    await open_warm(side, connections)
+    workers = [f"{name}-{number}" for number in range(connections)]
+    await open_warm(side, workers)
     drained = Drained(started_at=begin(shared))
-    await asyncio.gather(
-        *(
-            _consume(side, f"{name}-{number}", shared, total, drained)
-            for number in range(connections)
-        )
-    )
+    await asyncio.gather(*(_consume(side, worker, shared, total, drained) for worker in workers))
     for received_at, batch in drained.batches:  # off the clock
         drained.taken.append((received_at, numbers_of(side.jobs(batch))))
     drained.batches.clear()
@@ -62,7 +64,8 @@ async def consume(
 ) -> list[tuple[float, int]]:
     """Claim and settle until told to stop; return when how many jobs were settled."""
     side = side_at(side_name, url)
-    await open_warm(side, connections)
+    workers = [f"consumer-{number}" for number in range(connections)]
+    await open_warm(side, workers)
     begin(shared)
     settled: list[tuple[float, int]] = []
 
@@ -79,7 +82,7 @@ async def consume(
             settled.append((time.monotonic(), batch.size))
             add(shared.settled, batch.size)
 
-    await asyncio.gather(*(one(f"consumer-{number}") for number in range(connections)))
+    await asyncio.gather(*map(one, workers))
     await side.close()
     return settled
 
@@ -103,10 +106,17 @@ async def produce(
     return number
 
 
-async def open_warm(side: Side, connections: int) -> None:
-    """Connect, and make every connection do something before the clock runs."""
-    await side.open(connections)
-    await asyncio.gather(*(side.claim("nobody", queue="empty") for _ in range(connections)))
+async def open_warm(side: Side, workers: Sequence[str]) -> None:
+    """Connect, and let every connection make its plans before the clock runs."""
+    await side.open(len(workers))
+    for _ in range(2):
+        await asyncio.gather(*(_warm(side, worker) for worker in workers))
+
+
+async def _warm(side: Side, worker: str) -> None:
+    batch = await side.claim(worker, queue=WARM)
+    if batch.size:
+        await side.settle(batch, worker)
 
 
 async def _consume(side: Side, worker: str, shared: Shared, total: int, drained: Drained) -> None:

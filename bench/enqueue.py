@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import asyncpg
 
+from bench.clients import WARM, WARM_BATCHES
 from bench.compare import Bench, in_turn, rated
-from bench.loads import KIND, Draft, Load
+from bench.loads import KIND, QUEUE, Draft, Load
 from bench.server import empty_database, tidy
 from bench.sides import Ours, SideName
 from bench.sizes import BATCH
@@ -66,11 +67,13 @@ async def _ours(url: str, load: Load, batches: list[list[Draft]]) -> float:
     await asyncio.to_thread(tidy, url)
     await side.open(1)
     try:
+        for drafts in batches[:WARM_BATCHES]:
+            await side.enqueue(drafts, queue=WARM)
         began = time.perf_counter()
         for drafts in batches:
             await side.enqueue(drafts)
         took = time.perf_counter() - began
-        waiting = sum(queue.waiting for queue in await side.store.queues())
+        waiting = sum(queue.waiting for queue in await side.store.queues() if queue.name == QUEUE)
         if waiting != load.jobs:
             raise AssertionError(f"{load.jobs} jobs went in, and {waiting} wait")
         return took
@@ -82,6 +85,9 @@ async def _copy(url: str, load: Load, batches: list[list[Draft]]) -> float:
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(TABLE)
+        for drafts in batches[:WARM_BATCHES]:
+            await _copy_batch(connection, load, 0, drafts)
+        await connection.execute("truncate raw_job")
         began = time.perf_counter()
         for number, drafts in enumerate(batches):
             await _copy_batch(connection, load, number * BATCH, drafts)

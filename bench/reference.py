@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 
@@ -77,6 +78,7 @@ class PostgresReference:
         self._url = url
         self._claim = CLAIM_TUNED if tuned else CLAIM
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._held: dict[str, Any] = {}  # each consumer's own connection
 
     async def create(self) -> None:
         """Make the table and its index."""
@@ -85,25 +87,27 @@ class PostgresReference:
         await connection.close()
 
     async def open(self, connections: int) -> None:
-        """Make as many connections as there are consumers; a pool, as on our side."""
+        """Make as many connections as there are consumers."""
         self._pool = await asyncpg.create_pool(
             self._url,
             min_size=connections,
             max_size=connections,
             server_settings={"application_name": "reference", "jit": "off"},
-            reset=_as_it_is,  # no round trip more than needed, as on our side
         )
 
     async def close(self) -> None:
         """Give the connections up."""
+        for connection in self._held.values():
+            await self._connections.release(connection)
+        self._held.clear()
         await asyncio.wait_for(self._connections.close(), 10)
 
-    async def enqueue(self, drafts: Sequence[Draft]) -> None:
+    async def enqueue(self, drafts: Sequence[Draft], *, queue: str = QUEUE) -> None:
         """Store jobs by COPY, a transaction of its own."""
         now = datetime.now(UTC)
         rows = [
             (
-                new_id(), QUEUE, key, KIND, payload, 0, now, "ready", 0,
+                new_id(), queue, key, KIND, payload, 0, now, "ready", 0,
                 bounds.ATTEMPTS_DEFAULT, now,
             )
             for key, payload in drafts
@@ -115,8 +119,8 @@ class PostgresReference:
 
     async def claim(self, worker: str, *, queue: str = QUEUE, jobs_max: int = BATCH) -> Batch:
         """Mark the first ready rows that nobody has locked as running, and return them."""
-        async with self._connections.acquire() as connection:
-            rows = await connection.fetch(self._claim, queue, worker, jobs_max)
+        connection = await self._connection(worker)
+        rows = await connection.fetch(self._claim, queue, worker, jobs_max)
         jobs = [
             LeasedJob(
                 id, queue, key, kind, payload, priority, 0, attempts_max, timeout_seconds,
@@ -132,8 +136,8 @@ class PostgresReference:
     async def settle(self, batch: Batch, worker: str) -> None:
         """Delete the rows of the jobs, if they are still this worker's."""
         ids = [job.id for job in batch.held]
-        async with self._connections.acquire() as connection:
-            status = await connection.execute(SETTLE, ids, worker)
+        connection = await self._connection(worker)
+        status = await connection.execute(SETTLE, ids, worker)
         if status != f"DELETE {len(ids)}":
             raise AssertionError(f"{len(ids)} jobs were to be deleted: {status}")
 
@@ -141,11 +145,13 @@ class PostgresReference:
         """Return the jobs as they came."""
         return list(batch.held)
 
+    async def _connection(self, worker: str) -> Any:
+        """Return a consumer's own connection: no time goes into lending one."""
+        if worker not in self._held:
+            self._held[worker] = await self._connections.acquire()
+        return self._held[worker]
+
     @property
     def _connections(self) -> asyncpg.Pool[asyncpg.Record]:
         assert self._pool is not None
         return self._pool
-
-
-async def _as_it_is(connection: object) -> None:
-    """Give a connection back without a reset: nothing is set for its session."""

@@ -77,14 +77,14 @@ class SqliteReference:
         """Close the file."""
         self._open.close()
 
-    async def enqueue(self, drafts: Sequence[Draft]) -> None:
+    async def enqueue(self, drafts: Sequence[Draft], *, queue: str = QUEUE) -> None:
         """Insert jobs in one transaction."""
         now = micros(datetime.now(UTC))
         self._open.execute("begin immediate")
         self._open.executemany(
             INSERT,
             [
-                (new_id().bytes, QUEUE, key, KIND, payload, now, bounds.ATTEMPTS_DEFAULT, now)
+                (new_id().bytes, queue, key, KIND, payload, now, bounds.ATTEMPTS_DEFAULT, now)
                 for key, payload in drafts
             ],
         )

@@ -40,7 +40,7 @@ class Side(Protocol):
         """Disconnect."""
         ...
 
-    async def enqueue(self, drafts: Sequence[Draft]) -> None:
+    async def enqueue(self, drafts: Sequence[Draft], *, queue: str = QUEUE) -> None:
         """Make jobs of drafts and store them."""
         ...
 
@@ -89,10 +89,10 @@ class Ours:
         """Close the store."""
         await self.store.close()
 
-    async def enqueue(self, drafts: Sequence[Draft]) -> None:
+    async def enqueue(self, drafts: Sequence[Draft], *, queue: str = QUEUE) -> None:
         """Enqueue jobs in one call."""
         await self.store.enqueue(
-            [NewJob(kind=KIND, payload=payload, queue=QUEUE, key=key) for key, payload in drafts]
+            [NewJob(kind=KIND, payload=payload, queue=queue, key=key) for key, payload in drafts]
         )
 
     async def claim(self, worker: str, *, queue: str = QUEUE, jobs_max: int = BATCH) -> Batch:

@@ -9,12 +9,20 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_token bigint := nextval('inturn.token');
     v_open boolean := num_nulls(variadic p_turn.keys) > 0;
+    v_holes bigint := p_turn.holes;
     v_counts integer[];
     v record;  -- the lanes in their order
-    j inturn.job;  -- the first job
     v_claimed inturn.claimed;
+    -- The first job's, which most of the others share. (Variables of their own, because a record's
+    -- field is dear to read once a row.)
+    v_kind text;
+    v_priority smallint;
+    v_round integer;
+    v_attempts_max smallint;
+    v_timeout double precision;
+    v_at timestamptz;
 begin
-    if p_turn.holes > 0 then
+    if v_holes > 0 then
         v_counts := array(
             select r.last - r.first + 1 - (
                 select count(*) from inturn.cancelled c
@@ -66,7 +74,7 @@ begin
         insert into inturn.run (token, lane, first, last, settled)
         select
             v_token, r.lane, r.first, r.last,
-            coalesce(case when p_turn.holes > 0 then (
+            coalesce(case when v_holes > 0 then (
                 select range_agg(int8range(c.position, c.position, '[]'))
                 from inturn.cancelled c
                 where c.lane = r.lane and c.position between r.first and r.last
@@ -76,20 +84,21 @@ begin
         where r.key is null;
     end if;
 
-    select * into j from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];
+    select kind, priority, round, attempts_max, timeout_seconds, enqueued_at
+    into v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at
+    from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];
     select
         v_token, p_until, false,
         p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts, p_turn.attempts,
         v_counts, null,
         string_agg(uuid_send(o.id), ''), string_agg(o.payload::text, E'\x1e'),
-        j.kind, j.priority, j.round, j.attempts_max, j.timeout_seconds, j.enqueued_at,
+        v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at,
         case when bool_or(
-            o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
-            or o.attempts_max <> j.attempts_max
-            or o.timeout_seconds is distinct from j.timeout_seconds
+            o.kind <> v_kind or o.priority <> v_priority or o.round <> v_round
+            or o.attempts_max <> v_attempts_max or o.timeout_seconds is distinct from v_timeout
         ) then '{}'::uuid[] end, null, null, null, null, null,
         case
-            when bool_or(o.enqueued_at <> j.enqueued_at)
+            when bool_or(o.enqueued_at <> v_at)
                 then string_agg(float8send(date_part('epoch', o.enqueued_at)), '')
         end
     into v_claimed
@@ -98,12 +107,12 @@ begin
         select o.*
         from inturn.job o
         where o.lane = r.lane and o.position >= r.first and o.position <= r.last
-          and (p_turn.holes = 0 or not exists (
+          and (v_holes = 0 or not exists (
               select from inturn.cancelled c where c.lane = o.lane and c.position = o.position))
         order by o.position
         limit r.last - r.first + 1
     ) o;
-    if p_turn.holes > 0 then
+    if v_holes > 0 then
         v_claimed.positions := array(
             select o.position
             from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) with ordinality
@@ -124,9 +133,8 @@ begin
             v_claimed.odd_attempts_max, v_claimed.odd_timeouts
         from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
         join inturn.job o on o.lane = r.lane and o.position >= r.first and o.position <= r.last
-        where (o.kind <> j.kind or o.priority <> j.priority or o.round <> j.round
-               or o.attempts_max <> j.attempts_max
-               or o.timeout_seconds is distinct from j.timeout_seconds)
+        where (o.kind <> v_kind or o.priority <> v_priority or o.round <> v_round
+               or o.attempts_max <> v_attempts_max or o.timeout_seconds is distinct from v_timeout)
           and not exists (
               select from inturn.cancelled c where c.lane = o.lane and c.position = o.position);
     end if;
