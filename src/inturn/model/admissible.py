@@ -53,6 +53,12 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
         if job.after.__class__ is not frozenset or job.after:
             _check_after(job)
         check_payload(job.payload)
+    chars = sum([len(job.payload) for job in jobs])
+    if chars > bounds.ENQUEUE_CHARS_MAX:
+        raise OutOfBounds(
+            f"the payloads of a batch have {chars:,} characters together; the bound is "
+            f"{bounds.ENQUEUE_CHARS_MAX:,}. Send several batches."
+        )
     given = [job.id for job in jobs]
     if set(map(type, given)) - {UUID}:
         check_ids("id of a job", given)

@@ -20,9 +20,11 @@ from inturn.store.postgres.sql import query
 async def accept(
     connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
-    """Accept jobs in a transaction, or a savepoint, of their own; known ones keep their tickets."""
+    """Accept jobs, all or none; known ones keep their tickets."""
     try:
-        async with connection.transaction():
+        if not connection.is_in_transaction():
+            return await enqueue(connection, jobs, now)
+        async with connection.transaction():  # a savepoint
             return await enqueue(connection, jobs, now)
     except asyncpg.UniqueViolationError:
         return await accept_rest(connection, jobs, now)

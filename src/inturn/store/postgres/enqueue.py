@@ -1,35 +1,26 @@
-"""Accepting jobs: a few in one call of a SQL function, many by COPY."""
+"""Accepting jobs: one call of a SQL function, by a short way for plain ones."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 from uuid import UUID
 
 from inturn.model.job import NewJob, Ticket
+from inturn.store.postgres.claim import SEPARATOR
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
-
-COPY_JOBS_MIN = 40
-"""From this many plain jobs on, reserving positions and a COPY beat one call with arrays."""
-
-Row = tuple[Any, ...]
-
-_JOB_COLUMNS = (
-    "lane", "position", "id", "kind", "payload", "priority", "round", "attempts_max",
-    "timeout_seconds", "enqueued_at",
-)  # fmt: skip
 
 
 async def enqueue(
     connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
-    """Accept jobs in the transaction the connection is in."""
-    if len(jobs) >= COPY_JOBS_MIN and all(_is_plain(job) for job in jobs):
-        return await _copy(connection, jobs, now)
+    """Accept jobs, in one statement."""
+    if all(map(_is_plain, jobs)):
+        return await _accept_plain(connection, jobs, now)
     return await _accept(connection, jobs, now)
 
 
@@ -67,6 +58,43 @@ async def _accept(
     return [Ticket(*row[1:]) for row in rows]
 
 
+async def _accept_plain(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Accept jobs that go straight to their lanes."""
+    groups = _grouped(jobs)
+    numbers = list(chain.from_iterable(groups))
+    firsts = [jobs[group[0]] for group in groups]
+    ordered = [jobs[number] for number in numbers]
+    rounds = rounds_last = _once([job.round for job in ordered])
+    if len(rounds) > 1:
+        raised = [list(_raised(jobs, group)) for group in groups]
+        rounds, rounds_last = list(chain.from_iterable(raised)), [one[-1] for one in raised]
+    lanes, befores = await connection.fetchrow(
+        query("accept_plain"),
+        _once([job.queue for job in firsts]),
+        [job.key for job in firsts],
+        _once([job.kind for job in firsts]),
+        _once([job.priority for job in firsts]),
+        _once([job.round for job in firsts]),
+        rounds_last,
+        _once(list(map(len, groups))),
+        [job.id for job in ordered],
+        SEPARATOR.join([job.payload for job in ordered]),
+        _once([job.kind for job in ordered]),
+        _once([job.priority for job in ordered]),
+        rounds,
+        _once([job.attempts_max for job in ordered]),
+        _once([job.timeout_seconds for job in ordered]),
+        now,
+    )
+    tickets: list[Any] = [None] * len(jobs)
+    for group, lane, before in zip(groups, lanes, befores, strict=True):
+        for position, number in enumerate(group, before + 1):
+            tickets[number] = Ticket(jobs[number].id, lane, position)
+    return tickets
+
+
 def _grouped(jobs: Sequence[NewJob]) -> list[list[int]]:
     """Return the numbers of the jobs in their batch, by the lane they go to."""
     groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -78,49 +106,11 @@ def _grouped(jobs: Sequence[NewJob]) -> list[list[int]]:
     return list(groups.values())
 
 
+def _raised(jobs: Sequence[NewJob], group: Sequence[int]) -> Iterable[int]:
+    """Return the rounds of a lane's jobs, none below the one before it."""
+    return accumulate((jobs[number].round for number in group), max)
+
+
 def _once(values: list[Any]) -> list[Any]:
-    """Return a list in which all are equal as a list of one; the function spreads it again."""
+    """Return a list in which all are equal as a list of one, which stands for all of them."""
     return values[:1] if values.count(values[0]) == len(values) else values
-
-
-async def _copy(
-    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
-) -> list[Ticket]:
-    """Reserve the positions of a whole batch, then stream its rows into the log."""
-    groups = _grouped(jobs)
-    firsts = [jobs[numbers[0]] for numbers in groups]
-    rounds = _once([job.round for job in jobs])
-    if len(rounds) > 1:
-        rounds = [max(rounds[number] for number in numbers) for numbers in groups]
-    lanes, befores, floors, at = await connection.fetchrow(
-        query("reserve"),
-        _once([job.queue for job in firsts]),
-        [job.key for job in firsts],
-        _once([job.kind for job in firsts]),
-        _once([job.priority for job in firsts]),
-        _once([job.round for job in firsts]),
-        rounds,
-        _once(list(map(len, groups))),
-        now,
-    )
-    rows: list[Row] = []
-    tickets: list[Any] = [None] * len(jobs)
-    for numbers, lane, position, round_floor in zip(groups, lanes, befores, floors, strict=True):
-        keyed = jobs[numbers[0]].key is not None
-        for number in numbers:
-            job = jobs[number]
-            position += 1
-            round = job.round
-            if keyed and round_floor > round:
-                round = round_floor
-            elif keyed:
-                round_floor = round
-            tickets[number] = Ticket(job.id, lane, position)
-            rows.append((
-                lane, position, job.id, job.kind, job.payload, job.priority, round,
-                job.attempts_max, job.timeout_seconds, at,
-            ))  # fmt: skip
-    await connection.copy_records_to_table(
-        "job", schema_name="inturn", columns=_JOB_COLUMNS, records=rows
-    )
-    return tickets

@@ -18,12 +18,8 @@ declare
     i integer;
     v_waiting uuid[] := '{}';
 begin
-    if exists (select from inturn.parked where id = any(p_ids))
-        or exists (select from inturn.blocked where id = any(p_ids))
-        or exists (select from inturn.dead where id = any(p_ids))
-        or exists (select from inturn.cancelled where id = any(p_ids))
-        or exists (select from inturn.job where id = any(p_ids))
-    then
+    perform inturn.check_new(p_ids);
+    if exists (select from inturn.job where id = any(p_ids)) then
         raise exception 'a job of this batch is in the store already'
         using errcode = 'unique_violation';
     end if;
