@@ -53,10 +53,19 @@ class Crew:
         if self._process.poll() is None:
             self.kill()
 
+    def wait_until_ready(self) -> None:
+        """Wait until it is at work."""
+        ends_at = time.monotonic() + 30
+        while not self._path.stat().st_size:
+            assert self._process.poll() is None, "it ended at once"
+            assert time.monotonic() < ends_at, "it did not get ready in 30 s"
+            time.sleep(0.01)
+
     def said(self) -> list[dict[str, Any]]:
-        """What it wrote; the last line may have been cut."""
+        """What it wrote since it was ready; the last line may have been cut."""
         lines = self._path.read_text().split("\n")[:-1]
-        return [json.loads(line) for line in lines]
+        said = [json.loads(line) for line in lines]
+        return [words for words in said if "ready" not in words]
 
 
 def say(**words: Any) -> None:
@@ -92,6 +101,7 @@ async def consume_all(url: str, name: str, workers: int) -> None:
     store = connect(url)
     await store.open()
     stopping = asyncio.Event()
+    say(ready=name)
     consuming = asyncio.gather(*(consume(store, f"{name}{n}", stopping) for n in range(workers)))
     await asyncio.to_thread(sys.stdin.read)
     stopping.set()

@@ -51,6 +51,8 @@ def crews(url: str, any_store: Store, tmp_path: Path) -> Iterator[list[Crew]]:
         Crew(tmp_path / name, "consume", url, name, str(workers))
         for name, workers in (("p", 3), ("q", 3), ("r", 2))
     ]
+    for crew in started:
+        crew.wait_until_ready()
     yield started
     for crew in started:
         crew.close()
