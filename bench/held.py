@@ -15,7 +15,7 @@ import psycopg
 from bench.clients import consume, fill, produce
 from bench.compare import Bench
 from bench.loads import Load
-from bench.processes import Shared, run_together
+from bench.processes import ClientBroke, Shared, run_together
 from bench.server import empty_database, tidy
 from bench.sides import SideName
 from bench.sizes import CONNECTIONS, Sizes
@@ -120,4 +120,4 @@ def _series(bench: Bench, side: SideName, load: Load) -> list[float]:
 def _rest(shared: Shared, seconds: float) -> None:
     """Sleep, but not when a client broke."""
     if shared.stopped.wait(seconds):
-        raise RuntimeError("a client broke while the transaction was held")
+        raise ClientBroke("a client broke while the transaction was held")

@@ -29,6 +29,10 @@ class Shared:
     settled: Synchronized[int]
 
 
+class ClientBroke(Exception):
+    """A client ended before its time."""
+
+
 Client = Callable[..., Awaitable[Any]]
 """A coroutine function at the top of a module; it is given ``Shared`` and its own arguments."""
 
@@ -58,7 +62,11 @@ def run_together(
             _collect(answers, started)  # raises what broke it
             raise RuntimeError("the clients did not start in time") from error
         if meanwhile is not None:
-            meanwhile(shared)
+            try:
+                meanwhile(shared)
+            except ClientBroke:
+                _collect(answers, started)  # raises what broke it
+                raise
         return _collect(answers, started)
     finally:
         shared.stopped.set()

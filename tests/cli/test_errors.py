@@ -82,9 +82,9 @@ def test_a_newer_store_is_refused_and_left_as_it_is(cli: Cli) -> None:
     [
         ("nonsense", 2, "'nonsense' is not the address of a store"),
         ("sqlite://work.db", 2, "names no file"),
-        ("sqlite:///work.db?mode=fast", 2, "?synchronous=full"),
+        ("sqlite:///work.db?mode=fast", 2, "There are: synchronous"),
         ("sqlite:///:memory:", 2, "gone when the command ends"),
-        ("postgresql://me:secret@[bad", 2, "'postgresql://…' cannot be read"),
+        ("postgresql://me:secret@[bad", 2, "address cannot be read"),
         ("postgresql://me:secret@127.0.0.1:1/db", 3, "PostgreSQL cannot be reached"),
         ("sqlite:////nowhere/work.db", 3, "there is no file /nowhere/work.db"),
         ("sqlite:///.", 3, "cannot be opened"),

@@ -74,7 +74,8 @@ def test_a_full_queue_says_to_come_back_and_how_to_raise_the_bound(cli: Cli) -> 
     assert cli("submit", "mail", "--queue", "q").code == 0
     full = cli("submit", "mail", "--queue", "q")
     assert (full.code, full.out) == (4, "")
-    assert full.err.startswith("inturn: queue 'q' holds 1 jobs and may hold 1.")
+    assert full.err.startswith("inturn: queue 'q' holds 1 jobs and may hold 1;")
+    assert "Come back in about 30 s" in full.err
     assert full.err.endswith("`inturn queues configure --depth-max` raises the bound.\n")
     cli.store(lambda store: store.configure("r", QueueSettings(lane_depth_max=1)))
     assert cli("submit", "mail", "--queue", "r", "--key", "c-7").code == 0

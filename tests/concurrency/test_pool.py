@@ -46,6 +46,40 @@ async def test_waiting_too_long_for_a_lock_is_said_to_be_busy(
     assert made[0] in await drain(store)
 
 
+async def test_what_a_transaction_sets_for_its_session_ends_with_it(database: str) -> None:
+    async with opened(database, connections_max=1) as store:
+        for number in range(2):
+            async with store.transaction() as t:
+                [(found,)] = await t.execute("select current_setting('inturn.seen', true)")
+                assert not found
+                await t.execute("set inturn.seen = 'yes'")
+                await t.execute(f"create temporary table own{number} (n int)")
+
+
+async def test_who_waits_for_a_connection_gets_the_one_that_is_given_back(database: str) -> None:
+    async with opened(database, connections_max=1, patience_seconds=5) as store:
+        await store.queues()  # leaves the one connection at hand
+        async with asyncio.timeout(4):
+            await asyncio.gather(*(store.queues() for _ in range(20)))
+            async with store.transaction():
+                waiting = asyncio.gather(*(store.queues() for _ in range(5)))
+                await asyncio.sleep(0.05)
+                assert not waiting.done()
+            await waiting
+
+
+async def test_a_connection_that_died_while_it_lay_at_hand_is_not_lent(database: str) -> None:
+    async with opened(database, connections_max=1) as store:
+        await store.queues()
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where application_name = 'inturn' and datname = current_database()"
+            )
+        async with asyncio.timeout(10):
+            assert ids(await claim(store)) == []
+
+
 async def test_003_27_fifty_callers_share_two_connections(database: str) -> None:
     async with opened(database, connections_max=2) as store:
 

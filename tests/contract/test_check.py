@@ -7,6 +7,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
+from inturn.store.postgres.store import PostgresStore
 from inturn.store.protocol import Store
 from tests.contract.support import (
     bring_to,
@@ -197,6 +198,15 @@ async def test_a_tail_that_is_gone_is_named(store: Store) -> None:
     await sound(store)
     await raw(store, "delete from @tail")
     await names_a_fault(store, f"lane {ticket.lane}", "'a'")
+
+
+async def test_a_tail_of_another_name_is_named(store: Store) -> None:
+    if not isinstance(store, PostgresStore):
+        pytest.skip("only PostgreSQL keeps a lane's name twice")
+    [ticket] = await store.enqueue([job(key="a")])
+    await sound(store)
+    await raw(store, "update @tail set key = 'b'")
+    await names_a_fault(store, f"lane {ticket.lane}", "'b'")
 
 
 async def test_reclaim_mends_a_stranded_lane(store: Store, clock: ManualClock) -> None:

@@ -139,6 +139,14 @@ def test_a_batch_is_bounded_and_its_ids_are_different() -> None:
         check_jobs([one] * (bounds.ENQUEUE_JOBS_MAX + 1))
 
 
+def test_what_a_batch_weighs_is_bounded() -> None:
+    heavy = f'"{"x" * (bounds.PAYLOAD_BYTES_MAX - 2)}"'
+    most = bounds.ENQUEUE_CHARS_MAX // len(heavy)
+    check_jobs([NewJob(kind="k", payload=heavy) for _ in range(most)])
+    with pytest.raises(OutOfBounds, match="characters together; the bound is 67,108,864"):
+        check_jobs([NewJob(kind="k", payload=heavy) for _ in range(most + 1)])
+
+
 def chain(waits: dict[UUID, set[UUID]]) -> list[NewJob]:
     return [NewJob(kind="k", id=one, after=frozenset(on)) for one, on in waits.items()]
 

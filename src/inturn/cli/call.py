@@ -121,12 +121,7 @@ def _shared(
 
 @contextlib.asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[Store]:
-    try:
-        store = connect(url)
-    except ValueError as error:
-        if isinstance(error, InvalidStoreURL):
-            raise
-        raise InvalidStoreURL(f"{shown(url)!r} cannot be read: {error}.") from error
+    store = connect(url)
     if isinstance(store, SqliteStore) and store.path == ":memory:":
         raise InvalidStoreURL(
             "a store in memory is gone when the command ends. Name a file: --store "

@@ -23,8 +23,11 @@ begin
             token = null, ready_at = null,
             suspect = l.key is not null and l.cursor <= l.suspect_last,
             (kind, priority, round, waiting_since, rank_at) = (
-                select h.kind, h.priority, h.round, h.since, h.rank_at
-                from inturn.head(l, p_now) h)
+                select
+                    coalesce(h.kind, l.kind), coalesce(h.priority, l.priority),
+                    coalesce(h.round, l.round), h.since,
+                    case when l.paused_at is null and l.halted_at is null then h.rank_at end
+                from inturn.head(l.id, l.cursor, l.queue, l.priority, p_now) h)
         where l.id = any(p_lanes) and l.id <> all(v_idle);
     end if;
 end $$;
@@ -32,20 +35,19 @@ end $$;
 -- What stands at a lane's cursor, and the rank that gives the lane. Nothing may stand there when
 -- its tail is in a producer's hands: such a lane stays claimable as it is, for the next claim to
 -- look at again.
-create or replace function inturn.head(l inturn.lane, p_now timestamptz) returns table (
+create or replace function inturn.head(
+    p_lane bigint, p_cursor bigint, p_queue text, p_priority smallint, p_now timestamptz
+) returns table (
     kind text, priority smallint, round integer, since timestamptz, rank_at timestamptz
 ) language sql stable as $$
     select
-        coalesce(j.kind, l.kind), coalesce(j.priority, l.priority), coalesce(j.round, l.round),
-        j.enqueued_at,
-        case
-            when l.paused_at is null and l.halted_at is null then inturn.rank(
-                coalesce(j.enqueued_at, p_now), coalesce(j.priority, l.priority),
-                coalesce(q.aging_seconds, 300))
-        end
+        j.kind, j.priority, j.round, j.enqueued_at,
+        inturn.rank(
+            coalesce(j.enqueued_at, p_now), coalesce(j.priority, p_priority),
+            coalesce(q.aging_seconds, 300))
     from (select) one
-    left join inturn.job j on j.lane = l.id and j.position = l.cursor
-    left join inturn.queue q on q.name = l.queue
+    left join inturn.job j on j.lane = p_lane and j.position = p_cursor
+    left join inturn.queue q on q.name = p_queue
 $$;
 
 -- Put drained lanes to sleep. Their tails are locked by the caller (tried, never waited for:

@@ -1,5 +1,5 @@
--- Refuse ids under which a job is set aside already. In the log they are unique by themselves, but a
--- job outlives its row there when it is parked, dead or cancelled and history is pruned.
+-- Refuse ids under which a job is set aside already. In the log they are unique by themselves, but
+-- a job outlives its row there when it is parked, dead or cancelled and history is pruned.
 create or replace function inturn.check_new(p_ids uuid[]) returns void language plpgsql as $$
 begin
     if exists (select from inturn.parked where id = any(p_ids))

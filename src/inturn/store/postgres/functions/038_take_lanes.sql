@@ -123,7 +123,7 @@ begin
         perform inturn.freshen(v_empty, p_now);
     end if;
     return row(
-        p_jobs_max - greatest(v_left, 0), v_holes,
+        p_jobs_max - greatest(v_left, 0), v_holes, cardinality(v_seen),
         v_lanes, v_keys, v_firsts, v_lasts, v_attempts)::inturn.turn;
 end $$;
 

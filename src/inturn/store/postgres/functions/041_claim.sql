@@ -20,12 +20,14 @@ declare
     v_best timestamptz;
     v_count integer;
     q record;  -- the queue, and what else there is to look after, or to claim, than lanes
+    v_else boolean;
     v_turn inturn.turn;
 begin
     select * into q from inturn.due(p_queue, v_now);
     if not found then
         return;
     end if;
+    v_else := q.sleepers or q.fresh or q.delayed or q.suspects or q.parked;
     if q.sleepers or q.fresh or q.delayed then
         if q.sleepers then
             perform inturn.wake(p_queue, v_now, q.aging_seconds);
@@ -63,9 +65,10 @@ begin
     if v_left > 0 then
         v_turn := inturn.take_lanes(
             p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
-        if v_turn.jobs = 0 and v_left = p_jobs_max then
+        if v_turn.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
-            -- holds it for a moment only: wait for one rather than come back with nothing.
+            -- holds it for a moment only: wait for one rather than come back with nothing. (Only
+            -- who has locked nothing may wait: two that wait for each other would never end.)
             perform from inturn.lane l
             where l.queue = p_queue and l.rank_at is not null and not l.suspect
               and l.round <= q.gate and l.key is null

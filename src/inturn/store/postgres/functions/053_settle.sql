@@ -190,8 +190,11 @@ begin
             head_attempt = 0, head_crashes = 0, head_errors = null,
             suspect = l.cursor <= l.suspect_last,
             (kind, priority, round, waiting_since, rank_at) = (
-                select h.kind, h.priority, h.round, h.since, h.rank_at
-                from inturn.head(l, p_now) h)
+                select
+                    coalesce(h.kind, l.kind), coalesce(h.priority, l.priority),
+                    coalesce(h.round, l.round), h.since,
+                    case when l.paused_at is null and l.halted_at is null then h.rank_at end
+                from inturn.head(l.id, l.cursor, l.queue, l.priority, p_now) h)
         where l.id = any(p_lanes) and l.key is not null
           and l.token = p_tokens[width_bucket(l.id, p_lanes)]
           and l.head = p_firsts[width_bucket(l.id, p_lanes)]

@@ -38,7 +38,7 @@ create table inturn.lane (
     active boolean not null default false,    -- has, or may have, something to do
     suspect boolean not null default false,   -- keyed: its head is to be leased alone
     queue text collate "C" not null,
-    kind text collate "C" not null,                       -- open: of all its jobs; keyed: its head's
+    kind text collate "C" not null,           -- open: of all its jobs; keyed: its head's
     key text collate "C" check (char_length(key) between 1 and 500),
     rank_at timestamptz,                      -- its place among claimable lanes, or null
     waiting_since timestamptz,                -- keyed: when its head was accepted
@@ -267,9 +267,10 @@ select j.id, l.queue, l.key, j.kind, j.payload, j.priority, j.round, j.attempts_
        j.timeout_seconds, j.enqueued_at, j.lane, j.position
 from inturn.job j join inturn.lane l on l.id = j.lane;
 
--- What one turn over the claimable lanes takes: a run of each, and how many jobs that makes.
+-- What one turn over the claimable lanes takes: a run of each, how many jobs that makes, how many
+-- of the positions are cancelled; and how many lanes it locked, be they empty.
 create type inturn.turn as (
-    jobs integer, holes bigint,
+    jobs integer, holes bigint, locked integer,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[]
 );
 
