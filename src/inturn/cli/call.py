@@ -15,7 +15,7 @@ import typer
 
 from inturn.cli.exits import told
 from inturn.cli.printing import Printer
-from inturn.cli.settings import Address, find_address, shown
+from inturn.cli.settings import Address, find_address
 from inturn.model.errors import InvalidStoreURL, SchemaMissing, StoreUnavailable
 from inturn.store.address import connect
 from inturn.store.protocol import Store
