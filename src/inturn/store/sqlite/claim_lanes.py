@@ -17,10 +17,10 @@ from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.settled import Ranges, encode_ranges, with_positions
 from inturn.store.sqlite.times import Micros, time_of
 
-# The run's number, position, id, kind, payload, priority, round, attempts_max, timeout_seconds,
-# enqueued_at.
-_Row = tuple[int, int, UUID, str, str, int, int, int, float | None, int]
+# The run's number, position, id, kind, priority, round, attempts_max, timeout_seconds, enqueued_at.
+_Row = tuple[int, int, UUID, str, int, int, int, float | None, int]
 _rows_decoder = msgspec.json.Decoder(list[_Row])
+_SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
 
 # Payloads may have a megabyte each, and SQLite makes no text longer than a gigabyte.
 _ROWS_TOGETHER = 250
@@ -33,6 +33,7 @@ class Run(msgspec.Struct):
     first: int
     last: int
     rows: list[_Row] = []
+    payloads: list[str] = []
 
 
 def first_rank(claimer: Claimer) -> Micros | None:
@@ -76,6 +77,7 @@ def _add(runs: dict[int, Run], found: Iterable[Run]) -> None:
         if before is not None:
             before.last = run.last
             before.rows += run.rows
+            before.payloads += run.payloads
         elif run.rows:
             runs[run.lane.id] = run
 
@@ -116,15 +118,19 @@ def _read_jobs(connection: sqlite3.Connection, runs: Sequence[Run]) -> None:
     """Read the jobs of runs, many with one statement."""
     pieces: list[tuple[Run, int, int]] = []
     for run in runs:
-        run.rows = []
+        run.rows, run.payloads = [], []
         for first in range(run.first, run.last + 1, _ROWS_TOGETHER):
             pieces.append((run, first, min(run.last, first + _ROWS_TOGETHER - 1)))
     for together in _batches(pieces):
         ranges = [(run.lane.id, first, last) for run, first, last in together]
         statement = query("jobs_of_runs")
-        [text] = connection.execute(statement, (msgspec.json.encode(ranges).decode(),)).fetchone()
-        for row in _rows_decoder.decode(text):
-            together[row[0]][0].rows.append(row)
+        asked = (msgspec.json.encode(ranges).decode(),)
+        text, payloads = connection.execute(statement, asked).fetchone()
+        rows = _rows_decoder.decode(text)
+        for row, payload in zip(rows, (payloads or "").split(_SEPARATOR), strict=bool(rows)):
+            run = together[row[0]][0]
+            run.rows.append(row)
+            run.payloads.append(payload)
 
 
 def _batches(pieces: Iterable[tuple[Run, int, int]]) -> list[list[tuple[Run, int, int]]]:
@@ -181,25 +187,16 @@ def _holes(run: Run) -> Ranges:
 def _claim(claimer: Claimer, run: Run, token: int, alone: bool) -> Claim:
     lane = run.lane
     queue, key = claimer.queue.name, lane.key
-    times = {kept: time_of(kept) for kept in {row[9] for row in run.rows}}
+    times = {kept: time_of(kept) for kept in {row[8] for row in run.rows}}
     head_attempt = lane.head_attempt if key is not None else 1
     jobs = [
         LeasedJob(
-            id=id,
-            queue=queue,
-            key=key,
-            kind=kind,
-            payload=payload,
-            priority=priority,
-            round=round,
-            attempts_max=attempts_max,
-            timeout_seconds=timeout_seconds,
-            enqueued_at=times[enqueued_at],
-            position=position,
-            attempt=head_attempt if position == run.first else 1,
+            id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
+            times[enqueued_at], position, head_attempt if position == run.first else 1,
         )
-        for (_, position, id, kind, payload, priority, round, attempts_max, timeout_seconds,
-             enqueued_at) in run.rows
+        for (
+            _, position, id, kind, priority, round, attempts_max, timeout_seconds, enqueued_at,
+        ), payload in zip(run.rows, run.payloads, strict=True)
     ]  # fmt: skip
     lease = Lease(
         token=token,

@@ -1,9 +1,11 @@
 -- The jobs of some runs, given as JSON [[lane, first, last], …], all in one row.
 -- One row because a thread that runs SQLite gives up Python's lock at every row it steps to, and
--- beside a busy thread it waits 5 ms to get it back. Cancelled positions are left out.
+-- beside a busy thread it waits 5 ms to get it back. The payloads are one text by themselves, with
+-- the character U+001E between them, which no JSON text holds: there is nothing to escape.
+-- Cancelled positions are left out.
 select json_group_array(json_array(
-    run, position, hex(id), kind, payload, priority, round, attempts_max, timeout_seconds,
-    enqueued_at))
+    run, position, hex(id), kind, priority, round, attempts_max, timeout_seconds, enqueued_at)),
+    group_concat(payload, char(30))
 from (
     select runs.key as run, job.*
     from json_each(?1) as runs
