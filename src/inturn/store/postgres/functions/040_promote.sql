@@ -16,13 +16,19 @@ declare
     d record;
 begin
     for v_turn in 1 .. 10 loop
-        select array_agg(due.id) as ids, array_agg(due.key) as keys,
-               array_agg(distinct due.key) filter (where due.key is not null) as wanted
-        into d from (
-            select p.id, p.key from inturn.parked p
+        select
+            array_agg(due.id) as ids,
+            array_agg(due.key) as keys,
+            array_agg(distinct due.key) filter (where due.key is not null) as wanted
+        into d
+        from (
+            select p.id, p.key
+            from inturn.parked p
             where p.queue = p_queue and p.delayed and p.run_at <= p_now
               and (p.key is null or p.key <> all(v_held))
-            order by p.run_at, p.id limit p_jobs_max for update skip locked
+            order by p.run_at, p.id
+            limit p_jobs_max
+            for update skip locked
         ) due;
         exit when d.ids is null;
         v_known := array(
@@ -39,8 +45,8 @@ begin
             begin
                 perform set_config('lock_timeout', '20ms', true);
                 perform inturn.move_due(array(
-                    select due.id from unnest(d.ids, d.keys) as due(id, key) where due.key = v_key),
-                        p_now);
+                    select due.id from unnest(d.ids, d.keys) as due(id, key)
+                    where due.key = v_key), p_now);
             exception when lock_not_available then
                 v_held := v_held || v_key;
             end;
@@ -64,15 +70,15 @@ begin
     with gone as (
         delete from inturn.parked p where p.id = any(p_ids) returning *
     )
-    select array_agg(id order by run_at, id) as ids, array_agg(queue order by run_at, id) as queues,
-           array_agg(key order by run_at, id) as keys, array_agg(kind order by run_at, id) as kinds,
-           array_agg(payload::text order by run_at, id) as payloads,
-           array_agg(priority::integer order by run_at, id) as priorities,
-           array_agg(round order by run_at, id) as rounds,
-           array_agg(attempts_max::integer order by run_at, id) as attempts,
-           array_agg(timeout_seconds order by run_at, id) as timeouts,
-           array_agg(enqueued_at order by run_at, id) as sinces
-    into j from gone;
-    perform inturn.append(j.ids, j.queues, j.keys, j.kinds, j.payloads, j.priorities, j.rounds,
-        j.attempts, j.timeouts, j.sinces, p_now);
+    select
+        array_agg(id) as ids, array_agg(queue) as queues, array_agg(key) as keys,
+        array_agg(kind) as kinds, array_agg(payload::text) as payloads,
+        array_agg(priority::integer) as priorities, array_agg(round) as rounds,
+        array_agg(attempts_max::integer) as attempts, array_agg(timeout_seconds) as timeouts,
+        array_agg(enqueued_at) as sinces
+    into j
+    from (select * from gone order by run_at, id) due;
+    perform inturn.append(
+        j.ids, j.queues, j.keys, j.kinds, j.payloads, j.priorities, j.rounds, j.attempts,
+        j.timeouts, j.sinces, p_now);
 end $$;
