@@ -32,6 +32,7 @@ InturnError
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -200,7 +201,7 @@ class NotHalted(InturnError):
         self.queue, self.key = queue, key
         super().__init__(
             f"lane {key!r} of queue {queue!r} is not halted: there is no job to retry, skip or "
-            f"drop. Look with `inturn lanes explain`."
+            f"drop. Look with `inturn lanes explain {shlex.quote(queue)} {shlex.quote(key)}`."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 from uuid import UUID
 
@@ -82,13 +83,16 @@ def _running(facts: Facts) -> str:
 
 def _dead(facts: Facts) -> str:
     view = facts.view
-    halted = facts.lane is not None and facts.lane.halted_job == view.job.id
-    what = (
-        f"its lane {view.job.key!r} is halted on it: `inturn lanes retry|skip|drop`"
-        if halted
-        else f"`inturn dead retry {view.job.id}` runs it again"
-    )
+    what = f"`inturn dead retry {view.job.id}` runs it again"
+    if facts.lane is not None and facts.lane.halted_job == view.job.id:
+        what = f"its lane {view.job.key!r} is halted on it: {_decide(facts.lane)}"
     return f"It is dead since {_time(view.died_at)}: {_clause(view.reason)}; {what}."
+
+
+def _decide(lane: LaneView) -> str:
+    """Say how a person leads a halted lane on."""
+    name = f"{shlex.quote(lane.queue)} {shlex.quote(lane.key or '')}"
+    return f"`inturn lanes retry {name}`, or skip, or drop"
 
 
 def _cancelled(facts: Facts) -> str:
@@ -143,10 +147,7 @@ def _head(facts: Facts) -> str:
     lane = facts.lane
     assert lane is not None
     if lane.halted_job is not None:
-        return (
-            f"{lane.halted_job}, which is dead: the lane is halted on it until "
-            f"`inturn lanes retry|skip|drop`"
-        )
+        return f"{lane.halted_job}, which is dead: the lane is halted on it until {_decide(lane)}"
     if facts.head_worker is not None:
         return f"{facts.head}, which is running on worker {facts.head_worker}"
     if lane.ready_at is not None and lane.ready_at > facts.now:
