@@ -61,7 +61,7 @@ async def settle(
             runs.append((lease.token, lease.lane, first, last))
     if not (open_runs or keyed_runs or parked or others):
         return
-    keyed_runs.sort(key=itemgetter(1))
+    keyed_runs = _merged(keyed_runs)
     counts: Counter[int] = Counter()
     for token, _, first, last in chain(open_runs, keyed_runs):
         counts[token] += last - first + 1
@@ -82,6 +82,18 @@ async def settle(
         worker,
         now,
     )
+
+
+def _merged(runs: list[Run]) -> list[Run]:
+    """Return runs in the order of lanes, those that follow one another in a lane as one."""
+    merged: list[Run] = []
+    for run in sorted(runs, key=itemgetter(1, 2)):
+        token, lane, first, last = run
+        if merged and merged[-1][:2] == (token, lane) and merged[-1][3] + 1 == first:
+            merged[-1] = (token, lane, merged[-1][2], last)
+        else:
+            merged.append(run)
+    return merged
 
 
 def _columns(runs: list[Run]) -> Iterable[Sequence[int]]:

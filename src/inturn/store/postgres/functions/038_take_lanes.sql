@@ -32,22 +32,22 @@ declare
 begin
     for v_look in 1 .. 50 loop
         select
-            coalesce(max(l.looked), 0)::integer as looked,
+            count(*)::integer as looked,
             bool_and(l.plain) and not v_cancels as plain,
             array_agg(l.id) as seen,
-            array_agg(l.id) filter (where l.jobs > 0) as lanes,
-            array_agg(l.key) filter (where l.jobs > 0) as keys,
-            array_agg(l.cursor) filter (where l.jobs > 0) as firsts,
+            array_agg(l.id) filter (where l.jobs > 0 and l.before < v_left) as lanes,
+            array_agg(l.key) filter (where l.jobs > 0 and l.before < v_left) as keys,
+            array_agg(l.cursor) filter (where l.jobs > 0 and l.before < v_left) as firsts,
             array_agg(least(l.last, l.cursor + v_left - l.before - 1))
-                filter (where l.jobs > 0) as lasts,
-            array_agg(l.head_attempt + 1) filter (where l.jobs > 0) as attempts,
+                filter (where l.jobs > 0 and l.before < v_left) as lasts,
+            array_agg(l.head_attempt + 1)
+                filter (where l.jobs > 0 and l.before < v_left) as attempts,
             array_agg(l.id) filter (where l.jobs = 0) as empty,
             least(sum(l.jobs), v_left) as jobs
         into f
         from (
             select
                 o.*,
-                count(*) over () as looked,
                 coalesce(sum(o.jobs) over (rows between unbounded preceding and 1 preceding), 0)
                     as before
             from (
@@ -65,10 +65,9 @@ begin
                   and (v_look = 1 or l.id <> all(v_seen))
                 order by l.round, l.rank_at
                 limit v_limit
-                for update of l skip locked
+                for no key update of l skip locked
             ) o
-        ) l
-        where l.before < v_left;
+        ) l;
         v_again := false;
         if f.plain then
             v_seen := v_seen || f.seen;
@@ -103,8 +102,12 @@ begin
         end if;
         continue when v_again;
         if v_left > 0 and f.looked = v_limit then
-            v_limit := least(v_left, greatest(v_limit, 1
-                + v_left * cardinality(v_seen) / greatest(p_jobs_max - v_left, 1)));
+            if v_left = p_jobs_max then
+                v_limit := least(v_limit * 2, 1000);
+            else
+                v_limit := least(1000, greatest(v_limit, 1
+                    + v_left * cardinality(v_seen) / (p_jobs_max - v_left)));
+            end if;
             continue;
         end if;
         -- A cancel may have been committed before its lane was locked: look now that it is.

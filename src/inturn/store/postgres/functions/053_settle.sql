@@ -100,8 +100,8 @@ begin
 end $$;
 
 -- So many jobs of leases are settled: one that has none left goes. Raises if a lease is gone, or
--- never had so many. Most leases are settled whole and by one call; what another call may be at as
--- well is locked before it is looked at again.
+-- never had so many. Most leases are settled whole and by one call; if one is not, all are locked
+-- first, in the order of their tokens, as everyone locks them.
 create or replace function inturn.lessen(p_tokens bigint[], p_counts bigint[]) returns void
 language plpgsql as $$
 declare
@@ -109,6 +109,13 @@ declare
     v_left bigint[];
     v_some bigint[];
 begin
+    if exists (
+        select from inturn.lease l
+        where l.token = any(p_tokens)
+          and l.unsettled <> p_counts[width_bucket(l.token, p_tokens)]
+    ) then
+        perform inturn.hold(p_tokens);
+    end if;
     for v_look in 1 .. 2 loop
         with gone as (
             delete from inturn.lease l

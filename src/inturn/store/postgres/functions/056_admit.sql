@@ -5,7 +5,8 @@
 -- producer's transaction may stay open for long. So the row is marked fresh, and is looked at again
 -- once it is committed: each dependency's lease is locked and written (a settle under way makes us
 -- come back later; one that begins afterwards sees the row, or fails to serialize at "repeatable
--- read"), and only then its state is read for good.
+-- read"), and only then its state is read for good. The same goes for a cancel or a drop of what is
+-- not leased: it holds the dependency's row where that is set aside, or its lane.
 create or replace function inturn.admit(p_jobs_max integer, p_now timestamptz) returns integer
 language plpgsql as $$
 declare
@@ -51,10 +52,12 @@ begin
     return v_count;
 end $$;
 
--- Whether none of these jobs is being settled right now; their leases are ours until the commit.
+-- Whether none of these jobs is being settled, cancelled or dropped right now; their leases and
+-- rows are ours until the commit. A lane is locked so that a cancel waits and a claim does not.
 create or replace function inturn.quiet(p_jobs uuid[]) returns boolean language plpgsql as $$
 declare
     v_tokens bigint[];
+    v_lanes bigint[];
     v_locked integer;
 begin
     v_tokens := array(
@@ -76,5 +79,23 @@ begin
     where token in (
         select token from inturn.lease where token = any(v_tokens) for update skip locked);
     get diagnostics v_locked = row_count;
-    return v_locked = cardinality(v_tokens);
+    if v_locked < cardinality(v_tokens) then
+        return false;
+    end if;
+    v_locked :=
+        cardinality(array(
+            select id from inturn.dead where id = any(p_jobs) for update skip locked))
+        + cardinality(array(
+            select id from inturn.parked where id = any(p_jobs) for update skip locked))
+        + cardinality(array(
+            select id from inturn.blocked where id = any(p_jobs) for update skip locked));
+    if v_locked < (select count(*) from inturn.dead where id = any(p_jobs))
+        + (select count(*) from inturn.parked where id = any(p_jobs))
+        + (select count(*) from inturn.blocked where id = any(p_jobs))
+    then
+        return false;
+    end if;
+    v_lanes := array(select distinct lane from inturn.job where id = any(p_jobs));
+    return cardinality(v_lanes) = cardinality(array(
+        select id from inturn.lane where id = any(v_lanes) for key share skip locked));
 end $$;

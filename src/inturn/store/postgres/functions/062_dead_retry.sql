@@ -47,12 +47,15 @@ begin
     return true;
 end $$;
 
--- A dead letter, locked together with its lane if it has one: the lane first, the order in which
--- everyone else locks them.
+-- A dead letter, locked together with its lane if it has one: the tail, then the lane, then the
+-- dead letter, the order in which everyone locks them.
 create or replace function inturn.lock_dead(p_job uuid) returns inturn.dead language plpgsql as $$
 declare
     d inturn.dead;
 begin
+    perform from inturn.tail t
+    where t.lane = (select inturn.lane_of(x.queue, x.key) from inturn.dead x where x.id = p_job)
+    for update;
     perform from inturn.lane l
     where l.id = (select inturn.lane_of(x.queue, x.key) from inturn.dead x where x.id = p_job)
     for update;

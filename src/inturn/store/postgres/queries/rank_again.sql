@@ -6,4 +6,5 @@ from inturn.lane o
 join inturn.queue q on q.name = o.queue
 left join inturn.job j on j.lane = o.id and j.position = o.cursor
 where o.queue = $1 and o.rank_at is not null and l.id = o.id
+  and l.rank_at is not null -- the locked row's: it may have been leased meanwhile
   and coalesce(l.waiting_since, j.enqueued_at) is not null
