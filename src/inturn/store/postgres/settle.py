@@ -81,6 +81,7 @@ async def settle(
         _json.encode(tallies(settlements)).decode(),
         worker,
         now,
+        connection.is_in_transaction(),
     )
 
 

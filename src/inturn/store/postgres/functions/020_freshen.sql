@@ -9,12 +9,16 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_idle bigint[];
 begin
-    v_idle := array(
-        select t.lane
-        from inturn.tail t
-        where t.lane = any(p_lanes)
-          and t.last < (select l.cursor from inturn.lane l where l.id = t.lane)
-        for update skip locked);
+    if inturn.within() then
+        v_idle := '{}';
+    else
+        v_idle := array(
+            select t.lane
+            from inturn.tail t
+            where t.lane = any(p_lanes)
+              and t.last < (select l.cursor from inturn.lane l where l.id = t.lane)
+            for update skip locked);
+    end if;
     if cardinality(v_idle) > 0 then
         perform inturn.rest(v_idle);
     end if;

@@ -10,7 +10,7 @@ create or replace function inturn.settle(
     p_keyed_tokens bigint[], p_keyed_lanes bigint[], p_keyed_firsts bigint[],
     p_keyed_lasts bigint[],
     p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb,
-    p_worker text, p_now timestamptz
+    p_worker text, p_now timestamptz, p_within boolean
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -19,6 +19,9 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_done uuid[];
 begin
+    if p_within then
+        perform set_config('inturn.within', 'yes', true);
+    end if;
     if p_others is null then
         perform inturn.lessen(p_tokens, p_counts);
     else
@@ -177,17 +180,19 @@ create or replace function inturn.complete_keyed(
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_idle bigint[];
+    v_idle bigint[] := '{}';
     v_count integer;
     v_left integer := cardinality(p_tokens);
 begin
     -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
     -- only tried.
-    v_idle := array(
-        select t.lane
-        from inturn.tail t
-        where t.lane = any(p_lanes) and t.last = p_lasts[width_bucket(t.lane, p_lanes)]
-        for update skip locked);
+    if not inturn.within() then
+        v_idle := array(
+            select t.lane
+            from inturn.tail t
+            where t.lane = any(p_lanes) and t.last = p_lasts[width_bucket(t.lane, p_lanes)]
+            for update skip locked);
+    end if;
     if cardinality(v_idle) > 0 then
         v_left := v_left - inturn.rest_leased(v_idle, p_tokens, p_lanes, p_firsts, p_lasts);
     end if;
