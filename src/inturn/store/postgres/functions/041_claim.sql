@@ -21,6 +21,7 @@ declare
     v_count integer;
     q record;  -- the queue, and what else there is to look after, or to claim, than lanes
     v_else boolean;
+    v_lane bigint;
     v_turn inturn.turn;
 begin
     select * into q from inturn.due(p_queue, v_now);
@@ -68,15 +69,17 @@ begin
         if v_turn.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing. (Only
-            -- who has locked nothing may wait: two that wait for each other would never end.)
-            perform from inturn.lane l
+            -- who has locked nothing may wait, and for one row only: two that wait for each other
+            -- would never end. A search that locks keeps even the rows that it passes over.)
+            select l.id into v_lane
+            from inturn.lane l
             where l.queue = p_queue and l.rank_at is not null and not l.suspect
               and l.round <= q.gate and l.key is null
               and (p_kinds is null or l.kind = any(p_kinds))
             order by l.round, l.rank_at
-            limit 1
-            for update;
+            limit 1;
             if found then
+                perform from inturn.lane l where l.id = v_lane for no key update;
                 v_turn := inturn.take_lanes(
                     p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
             end if;
