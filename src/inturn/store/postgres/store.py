@@ -51,6 +51,10 @@ from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.protocol import Page, Pruned
 
 
+RETRIES_MAX = 10
+"""So often an enqueue that met with a prune is tried again: each time nothing of it was stored."""
+
+
 class PostgresStore:
     """A store that many machines share.
 
@@ -142,10 +146,12 @@ class PostgresStore:
             attempt, again = (accept_rest if again else accept), True
             return await attempt(connection, jobs, self._now())
 
-        try:
-            return await self._pool.run(verb)
-        except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
-            return await self._pool.run(verb)
+        for _ in range(RETRIES_MAX):
+            try:
+                return await self._pool.run(verb)
+            except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
+                continue  # a lane was pruned under our hands, or someone stored the same job
+        return await self._pool.run(verb)
 
     async def _enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs in the caller's own transaction, which one that is known spoils."""
