@@ -50,7 +50,6 @@ from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.protocol import Page, Pruned
 
-
 RETRIES_MAX = 10
 """So often an enqueue that met with a prune is tried again: each time nothing of it was stored."""
 
