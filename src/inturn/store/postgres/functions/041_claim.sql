@@ -3,9 +3,10 @@
 --
 -- Costs a small row a lane it touches, whatever the backlog: claimable lanes are found in order by
 -- index, their jobs are one range of the log each. Right because positions are given under the
--- tail's lock: what a cursor passes is committed. Lanes are locked with "skip locked", so claims
--- never wait for one another or for a producer; cancelled positions are read by a later statement
--- than the one that locked the lane, which so sees every cancel that came before.
+-- tail's lock: what a cursor passes is committed. Lanes are locked with "skip locked", so a claim
+-- waits for no producer, and for another claim only while it holds nothing itself; cancelled
+-- positions are read by a later statement than the one that locked the lane, which so sees every
+-- cancel that came before.
 create or replace function inturn.claim(
     p_queue text, p_jobs_max integer, p_worker text, p_lease_seconds double precision,
     p_kinds text[], p_suspects_max integer, p_now timestamptz
