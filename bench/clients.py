@@ -131,7 +131,9 @@ async def _consume(side: Side, worker: str, shared: Shared, total: int, drained:
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
             continue
         pause = PAUSE_SECONDS_FIRST
-        await side.settle(batch, worker)
-        drained.ended_at = time.monotonic()
-        drained.batches.append((received_at, batch))
-        add(shared.settled, batch.size)
+        while batch.size:
+            settling, batch = batch, await side.turn(batch, worker)
+            drained.ended_at = time.monotonic()
+            drained.batches.append((received_at, settling))
+            received_at = drained.ended_at
+            add(shared.settled, settling.size)

@@ -141,6 +141,11 @@ class PostgresReference:
         if status != f"DELETE {len(ids)}":
             raise AssertionError(f"{len(ids)} jobs were to be deleted: {status}")
 
+    async def turn(self, batch: Batch, worker: str) -> Batch:
+        """Delete, then claim: the plain loop."""
+        await self.settle(batch, worker)
+        return await self.claim(worker)
+
     def jobs(self, batch: Batch) -> list[LeasedJob]:
         """Return the jobs as they came."""
         return list(batch.held)

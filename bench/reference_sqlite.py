@@ -118,6 +118,11 @@ class SqliteReference:
         if deleted != batch.size:
             raise AssertionError(f"{batch.size} jobs were to be deleted, and {deleted} were")
 
+    async def turn(self, batch: Batch, worker: str) -> Batch:
+        """Delete, then claim: the plain loop."""
+        await self.settle(batch, worker)
+        return await self.claim(worker)
+
     def jobs(self, batch: Batch) -> list[LeasedJob]:
         """Return the jobs as they came."""
         return list(batch.held)

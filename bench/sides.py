@@ -13,8 +13,9 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
 
-SideName = Literal["ours", "reference", "tuned"]
-"""``tuned`` is the reference on PostgreSQL with its claim written in a faster way."""
+SideName = Literal["ours", "apart", "reference", "tuned"]
+"""``tuned`` is the reference on PostgreSQL with its claim written in a faster way; ``apart`` is
+ours when settling and claiming are two transactions, as in the reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Side(Protocol):
         """Say that a batch is done."""
         ...
 
+    async def turn(self, batch: Batch, worker: str) -> Batch:
+        """Say that a batch is done, and take the next, as the side's own worker would."""
+        ...
+
     def jobs(self, batch: Batch) -> list[LeasedJob]:
         """Return a batch's jobs in the order a worker would run them."""
         ...
@@ -61,6 +66,8 @@ def side_at(name: SideName, url: str) -> Side:
     """Return a side by name, at a PostgreSQL or SQLite URL; not connected yet."""
     if name == "ours":
         return Ours(url)
+    if name == "apart":
+        return OursApart(url)
     if url.startswith("sqlite"):
         from bench.reference_sqlite import SqliteReference
 
@@ -105,6 +112,21 @@ class Ours:
         claims: list[Claim] = batch.held
         await self.store.settle([Settlement.done(claim) for claim in claims], worker=worker)
 
+    async def turn(self, batch: Batch, worker: str) -> Batch:
+        """Settle and claim in one transaction."""
+        settlements = [Settlement.done(claim) for claim in batch.held]
+        claims = await self.store.turn(settlements, QUEUE, jobs_max=BATCH, worker=worker)
+        return Batch(sum(len(claim.jobs) for claim in claims), claims)
+
     def jobs(self, batch: Batch) -> list[LeasedJob]:
         """Return the jobs of the claims."""
         return [job for claim in batch.held for job in claim.jobs]
+
+
+class OursApart(Ours):
+    """inturn, for a worker that settles in one transaction and claims in the next."""
+
+    async def turn(self, batch: Batch, worker: str) -> Batch:
+        """Settle, then claim."""
+        await self.settle(batch, worker)
+        return await self.claim(worker)

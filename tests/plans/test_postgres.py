@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
+from inturn.model.admissible import make_wish
 from inturn.model.job import NewJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
@@ -27,11 +28,11 @@ SIZES = [("hot small", "hot"), ("wide small", "wide"), ("open small", "open")]
 
 
 async def claim(connection: Any, queue: str, jobs_max: int = 100, **options: Any) -> list[Claim]:
-    given: dict[str, Any] = {"kinds": None, "suspects_max": 1, "now": None} | options
-    claims = await claim_verb(
-        connection, queue, jobs_max=jobs_max, worker="w", lease_seconds=30.0, **given
+    given: dict[str, Any] = {"kinds": None, "suspects_max": 1, "lease_seconds": 30.0} | options
+    now = given.pop("now", None)
+    return await claim_verb(
+        connection, make_wish(queue, jobs_max=jobs_max, worker="w", **given), now
     )
-    return list(claims)
 
 
 def count(claims: Sequence[Claim]) -> int:

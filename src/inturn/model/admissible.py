@@ -12,7 +12,7 @@ from inturn.model import bounds
 from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.model.lease import Lease
+from inturn.model.lease import Lease, Wish
 from inturn.model.payload import check_payload
 from inturn.model.worker import WorkerView
 
@@ -99,15 +99,17 @@ def _check_after(job: NewJob) -> None:
         raise DependencyCycle([job.id, job.id])
 
 
-def check_claim(
+def make_wish(
     queue: str,
+    *,
     jobs_max: int,
     worker: str,
     lease_seconds: float,
+    kinds: Iterable[str] | None,
     suspects_max: int,
-    kinds: Sequence[str] | None,
-) -> None:
-    """Refuse a claim that asks for what cannot be."""
+) -> Wish:
+    """Return what a claim asks for; refuse what cannot be."""
+    kinds = None if kinds is None else listed("kinds", kinds)
     if kinds is not None:
         check_kinds(kinds)
     check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
@@ -115,6 +117,14 @@ def check_claim(
     check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
     check_whole("suspects_max", suspects_max, 0, bounds.CLAIM_JOBS_MAX)
     check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
+    return Wish(
+        queue=queue,
+        jobs_max=jobs_max,
+        worker=worker,
+        lease_seconds=float(lease_seconds),
+        kinds=kinds,
+        suspects_max=suspects_max,
+    )
 
 
 def check_lease(lease: Lease) -> None:

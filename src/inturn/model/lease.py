@@ -28,6 +28,17 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     alone: bool = False  # a suspect: run it with nothing else at its side
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker asks for when it claims."""
+
+    queue: str
+    jobs_max: int
+    worker: str
+    lease_seconds: float
+    kinds: Sequence[str] | None  # None: all
+    suspects_max: int
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A lease and the jobs under it, in the order of their positions.
 

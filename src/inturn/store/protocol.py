@@ -143,6 +143,25 @@ class Store(Protocol):
         """
         ...
 
+    async def turn(
+        self,
+        settlements: Iterable[Settlement],
+        queue: str,
+        *,
+        jobs_max: int,
+        worker: str,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        kinds: Iterable[str] | None = None,
+        suspects_max: int = 1,
+    ) -> list[Claim]:
+        """Settle, then claim: what a busy worker does, in one transaction and one round trip.
+
+        As ``settle``: when that raises, nothing is written or claimed. Then as ``claim``, which
+        sees what was settled. Returns nothing rather than raise when the store went away after
+        the settlements were committed.
+        """
+        ...
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         ...

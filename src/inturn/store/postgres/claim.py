@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 from asyncpg.pgproto.pgproto import UUID
 
 from inturn.model.job import LeasedJob
-from inturn.model.lease import Claim, Lease
+from inturn.model.lease import Claim, Lease, Wish
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
@@ -20,32 +20,24 @@ _ID = struct.Struct("16s")
 SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
 
 
-async def claim(
-    connection: Connection,
-    queue: str,
-    *,
-    jobs_max: int,
-    worker: str,
-    lease_seconds: float,
-    kinds: Collection[str] | None,
-    suspects_max: int,
-    now: datetime | None,
-) -> list[Claim]:
-    """Lease up to ``jobs_max`` jobs of a queue."""
+async def claim(connection: Connection, wish: Wish, now: datetime | None) -> list[Claim]:
+    """Lease jobs of a queue."""
     rows = await connection.fetch(
         query("claim"),
-        queue,
-        jobs_max,
-        worker,
-        float(lease_seconds),
-        None if kinds is None else list(kinds),
-        suspects_max,
+        wish.queue,
+        wish.jobs_max,
+        wish.worker,
+        wish.lease_seconds,
+        wish.kinds,
+        wish.suspects_max,
         now,
     )
-    claims: list[Claim] = []
-    for row in rows:
-        claims.extend(_claims(queue, row))
-    return claims
+    return claims_of(wish.queue, rows)
+
+
+def claims_of(queue: str, rows: Iterable[Sequence[Any]]) -> list[Claim]:
+    """Make the claims that a claim's rows say, a row a token."""
+    return [claim for row in rows for claim in _claims(queue, row)]
 
 
 def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:

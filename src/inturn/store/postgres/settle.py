@@ -36,6 +36,15 @@ async def settle(
     connection: Connection, settlements: Sequence[Settlement], worker: str, now: datetime | None
 ) -> None:
     """Say what became of leased jobs, in the transaction the connection is in."""
+    arguments = settled(settlements, worker, now)
+    if arguments is not None:
+        await connection.execute(query("settle"), *arguments, connection.is_in_transaction())
+
+
+def settled(
+    settlements: Sequence[Settlement], worker: str, now: datetime | None
+) -> tuple[Any, ...] | None:
+    """Return settlements as the SQL function takes them; None if they say nothing."""
     open_runs: list[Run] = []
     keyed_runs: list[Run] = []
     parked: list[int] = []
@@ -60,7 +69,7 @@ async def settle(
         for first, last in ranges:
             runs.append((lease.token, lease.lane, first, last))
     if not (open_runs or keyed_runs or parked or others):
-        return
+        return None
     keyed_runs = _merged(keyed_runs)
     counts: Counter[int] = Counter()
     for token, _, first, last in chain(open_runs, keyed_runs):
@@ -69,8 +78,7 @@ async def settle(
     for other in others:
         counts.setdefault(other["token"], 0)
     tokens = sorted(counts)
-    await connection.execute(
-        query("settle"),
+    return (
         tokens,
         [counts[token] for token in tokens],
         *_columns(open_runs),
@@ -81,7 +89,6 @@ async def settle(
         _json.encode(tallies(settlements)).decode(),
         worker,
         now,
-        connection.is_in_transaction(),
     )
 
 

@@ -14,7 +14,6 @@ import asyncpg
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_by,
-    check_claim,
     check_filter,
     check_id,
     check_ids,
@@ -30,12 +29,13 @@ from inturn.model.admissible import (
     check_whole,
     check_worker,
     listed,
+    make_wish,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
+from inturn.model.errors import BadInput, QueueFull, StoreError, StoreUnavailable, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
-from inturn.model.lease import Claim, Lease, Reclaimed
+from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import checks, lanes, migrate, reads, status
@@ -48,6 +48,7 @@ from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.settle import settle
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
+from inturn.store.postgres.turn import turn
 from inturn.store.protocol import Page, Pruned
 
 RETRIES_MAX = 10
@@ -189,20 +190,15 @@ class PostgresStore:
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs."""
-        kinds = None if kinds is None else listed("kinds", kinds)
-        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max, kinds)
-        return await self._pool.run(
-            lambda connection: claim(
-                connection,
-                queue,
-                jobs_max=jobs_max,
-                worker=worker,
-                lease_seconds=lease_seconds,
-                kinds=kinds,
-                suspects_max=suspects_max,
-                now=self._now(),
-            )
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
         )
+        return await self._claim(wish)
 
     async def extend(
         self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
@@ -223,6 +219,38 @@ class PostgresStore:
         await self._pool.run(
             lambda connection: settle(connection, settlements, worker, self._now())
         )
+
+    async def turn(
+        self,
+        settlements: Iterable[Settlement],
+        queue: str,
+        *,
+        jobs_max: int,
+        worker: str,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        kinds: Iterable[str] | None = None,
+        suspects_max: int = 1,
+    ) -> list[Claim]:
+        """Settle, and claim what comes next, in one transaction."""
+        settlements = listed("settlements", settlements)
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
+        )
+        claims = await self._pool.run(
+            lambda connection: turn(connection, settlements, wish, self._now())
+        )
+        if not claims:
+            with contextlib.suppress(StoreUnavailable):  # what is settled is settled
+                claims = await self._claim(wish)
+        return claims
+
+    async def _claim(self, wish: Wish) -> list[Claim]:
+        return await self._pool.run(lambda connection: claim(connection, wish, self._now()))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[PostgresTransaction]:

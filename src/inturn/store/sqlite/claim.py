@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
 
 import msgspec
 
-from inturn.model.lease import Claim
+from inturn.model.lease import Claim, Wish
 from inturn.store.sqlite import queue_row
 from inturn.store.sqlite.claim_lanes import claim_lanes, claim_suspect_lane, first_rank
 from inturn.store.sqlite.claim_parked import claim_parked
@@ -20,32 +19,22 @@ from inturn.store.sqlite.wake import wake
 _RANK_LAST = 2**63 - 1
 
 
-def claim(
-    connection: sqlite3.Connection,
-    now: Micros,
-    queue: str,
-    *,
-    jobs_max: int,
-    worker: str,
-    lease_seconds: float,
-    kinds: Collection[str] | None,
-    suspects_max: int,
-) -> tuple[list[Claim], int]:
-    """Lease up to ``jobs_max`` jobs; return also how often the queue was woken so far."""
-    row = queue_row.find(connection, queue)
+def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list[Claim], int]:
+    """Lease jobs of a queue; return also how often the queue was woken so far."""
+    row = queue_row.find(connection, wish.queue)
     if row is None or row.paused_at is not None:
-        return [], woken(connection, queue)
+        return [], woken(connection, wish.queue)
     wake(connection, now, row)
     claimer = Claimer(
         connection=connection,
         queue=row,
-        worker=worker,
+        worker=wish.worker,
         now=now,
-        until=now + micros_of_seconds(lease_seconds),
-        kinds=None if kinds is None else msgspec.json.encode(sorted(kinds)).decode(),
+        until=now + micros_of_seconds(wish.lease_seconds),
+        kinds=None if wish.kinds is None else msgspec.json.encode(sorted(wish.kinds)).decode(),
     )
-    claims = _claim_suspects(claimer, min(suspects_max, jobs_max))
-    room = jobs_max - len(claims)
+    claims = _claim_suspects(claimer, min(wish.suspects_max, wish.jobs_max))
+    room = wish.jobs_max - len(claims)
     if room:
         best = first_rank(claimer)
         ahead = claim_parked(claimer, room, rank_max=_RANK_LAST if best is None else best)
@@ -54,7 +43,7 @@ def claim(
         room -= sum(len(run.jobs) for run in runs)
         behind = claim_parked(claimer, room, rank_max=_RANK_LAST) if room and runs else []
         claims += [*ahead, *runs, *behind]
-    return claims, woken(connection, queue)
+    return claims, woken(connection, wish.queue)
 
 
 def _claim_suspects(claimer: Claimer, jobs_max: int) -> list[Claim]:

@@ -14,7 +14,6 @@ from uuid import UUID
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_by,
-    check_claim,
     check_filter,
     check_id,
     check_ids,
@@ -30,12 +29,13 @@ from inturn.model.admissible import (
     check_whole,
     check_worker,
     listed,
+    make_wish,
 )
 from inturn.model.clock import Clock, SystemClock
 from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
-from inturn.model.lease import Claim, Lease, Reclaimed
+from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.store.paging import check_rows_max
@@ -65,7 +65,7 @@ from inturn.store.sqlite.faults import not_open
 from inturn.store.sqlite.leases import extend
 from inturn.store.sqlite.opening import migrate_closed, open_checked
 from inturn.store.sqlite.reader import Reader
-from inturn.store.sqlite.times import micros
+from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
 from inturn.store.sqlite.waiters import Waiters
 from inturn.store.sqlite.writer import Result, Work, Writer
@@ -164,22 +164,15 @@ class SqliteStore:
         suspects_max: int = 1,
     ) -> list[Claim]:
         """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age."""
-        kinds = None if kinds is None else listed("kinds", kinds)
-        check_claim(queue, jobs_max, worker, lease_seconds, suspects_max, kinds)
-        claims, woken = await self._write(
-            partial(
-                claim.claim,
-                queue=queue,
-                jobs_max=jobs_max,
-                worker=worker,
-                lease_seconds=lease_seconds,
-                kinds=kinds,
-                suspects_max=suspects_max,
-            )
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
         )
-        if self._waiters is not None and sum(len(one.jobs) for one in claims) < jobs_max:
-            self._waiters.left_empty(queue, woken)
-        return claims
+        return self._seen(wish, *await self._write(partial(claim.claim, wish=wish)))
 
     async def extend(
         self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
@@ -198,6 +191,35 @@ class SqliteStore:
         settle.check_settlements(settlements, worker)
         if settlements:
             await self._write(partial(settle.settle, settlements=settlements, worker=worker))
+
+    async def turn(
+        self,
+        settlements: Iterable[Settlement],
+        queue: str,
+        *,
+        jobs_max: int,
+        worker: str,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        kinds: Iterable[str] | None = None,
+        suspects_max: int = 1,
+    ) -> list[Claim]:
+        """Settle, then claim, in one transaction."""
+        settlements = listed("settlements", settlements)
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
+        )
+        settle.check_settlements(settlements, worker)
+
+        def work(connection: sqlite3.Connection, now: Micros) -> tuple[list[Claim], int]:
+            settle.settle(connection, now, settlements, worker=worker)
+            return claim.claim(connection, now, wish)
+
+        return self._seen(wish, *await self._write(work))
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
@@ -373,6 +395,12 @@ class SqliteStore:
     async def now(self) -> datetime:
         """Return the store's time."""
         return self._clock.now()
+
+    def _seen(self, wish: Wish, claims: list[Claim], woken: int) -> list[Claim]:
+        """Remember, for a later wait, that a claim took all there was."""
+        if self._waiters is not None and sum(len(one.jobs) for one in claims) < wish.jobs_max:
+            self._waiters.left_empty(wish.queue, woken)
+        return claims
 
     async def _write(self, work: Work[Result]) -> Result:
         return await self._open_writer().run(work)

@@ -11,7 +11,7 @@
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
     p_cancels boolean, p_now timestamptz
-) returns inturn.turn language plpgsql
+) returns inturn.taken language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -127,7 +127,7 @@ begin
     end if;
     return row(
         p_jobs_max - greatest(v_left, 0), v_holes, cardinality(v_seen),
-        v_lanes, v_keys, v_firsts, v_lasts, v_attempts)::inturn.turn;
+        v_lanes, v_keys, v_firsts, v_lasts, v_attempts)::inturn.taken;
 end $$;
 
 -- The run to take of a locked lane that is not plain: no further than the gate is open, around

@@ -1,6 +1,6 @@
 -- Lease the runs that were taken: move the cursors, write the lease, return the jobs.
 create or replace function inturn.lease_lanes(
-    p_turn inturn.turn, p_queue text, p_worker text, p_aging double precision,
+    p_taken inturn.taken, p_queue text, p_worker text, p_aging double precision,
     p_now timestamptz, p_until timestamptz
 ) returns inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -8,8 +8,8 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
     v_token bigint := nextval('inturn.token');
-    v_open boolean := num_nulls(variadic p_turn.keys) > 0;
-    v_holes bigint := p_turn.holes;
+    v_open boolean := num_nulls(variadic p_taken.keys) > 0;
+    v_holes bigint := p_taken.holes;
     v_counts integer[];
     v record;  -- the lanes in their order
     v_claimed inturn.claimed;
@@ -27,7 +27,7 @@ begin
             select r.last - r.first + 1 - (
                 select count(*) from inturn.cancelled c
                 where c.lane = r.lane and c.position between r.first and r.last)
-            from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) with ordinality
+            from unnest(p_taken.lanes, p_taken.firsts, p_taken.lasts) with ordinality
                 as r(lane, first, last, n)
             order by r.n);
     end if;
@@ -35,7 +35,8 @@ begin
         array_agg(s.lane) as lanes, array_agg(s.last) as lasts, array_agg(s.attempt) as attempts
     into v
     from (
-        select * from unnest(p_turn.lanes, p_turn.lasts, p_turn.attempts) as r(lane, last, attempt)
+        select *
+        from unnest(p_taken.lanes, p_taken.lasts, p_taken.attempts) as r(lane, last, attempt)
         order by lane
     ) s;
     -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
@@ -65,11 +66,11 @@ begin
         v_token, p_queue, p_worker, p_now, p_until,
         case
             when v_open then array(
-                select r.lane from unnest(p_turn.lanes, p_turn.keys) as r(lane, key)
+                select r.lane from unnest(p_taken.lanes, p_taken.keys) as r(lane, key)
                 where r.key is not null)
-            else p_turn.lanes
+            else p_taken.lanes
         end,
-        p_turn.jobs);
+        p_taken.jobs);
     if v_open then
         insert into inturn.run (token, lane, first, last, settled)
         select
@@ -79,17 +80,17 @@ begin
                 from inturn.cancelled c
                 where c.lane = r.lane and c.position between r.first and r.last
             ) end, '{}')
-        from unnest(p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts)
+        from unnest(p_taken.lanes, p_taken.keys, p_taken.firsts, p_taken.lasts)
             as r(lane, key, first, last)
         where r.key is null;
     end if;
 
     select kind, priority, round, attempts_max, timeout_seconds, enqueued_at
     into v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at
-    from inturn.job where lane = p_turn.lanes[1] and position = p_turn.firsts[1];
+    from inturn.job where lane = p_taken.lanes[1] and position = p_taken.firsts[1];
     select
         v_token, p_until, false,
-        p_turn.lanes, p_turn.keys, p_turn.firsts, p_turn.lasts, p_turn.attempts,
+        p_taken.lanes, p_taken.keys, p_taken.firsts, p_taken.lasts, p_taken.attempts,
         v_counts, null,
         string_agg(uuid_send(o.id), ''), string_agg(o.payload::text, E'\x1e'),
         v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at,
@@ -102,7 +103,7 @@ begin
                 then string_agg(float8send(date_part('epoch', o.enqueued_at)), '')
         end
     into v_claimed
-    from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
+    from unnest(p_taken.lanes, p_taken.firsts, p_taken.lasts) as r(lane, first, last)
     cross join lateral (
         select o.*
         from inturn.job o
@@ -115,7 +116,7 @@ begin
     if v_holes > 0 then
         v_claimed.positions := array(
             select o.position
-            from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) with ordinality
+            from unnest(p_taken.lanes, p_taken.firsts, p_taken.lasts) with ordinality
                 as r(lane, first, last, n)
             join inturn.job o
               on o.lane = r.lane and o.position >= r.first and o.position <= r.last
@@ -131,7 +132,7 @@ begin
         into
             v_claimed.odd, v_claimed.odd_kinds, v_claimed.odd_priorities, v_claimed.odd_rounds,
             v_claimed.odd_attempts_max, v_claimed.odd_timeouts
-        from unnest(p_turn.lanes, p_turn.firsts, p_turn.lasts) as r(lane, first, last)
+        from unnest(p_taken.lanes, p_taken.firsts, p_taken.lasts) as r(lane, first, last)
         join inturn.job o on o.lane = r.lane and o.position >= r.first and o.position <= r.last
         where (o.kind <> v_kind or o.priority <> v_priority or o.round <> v_round
                or o.attempts_max <> v_attempts_max or o.timeout_seconds is distinct from v_timeout)

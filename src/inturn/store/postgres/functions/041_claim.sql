@@ -7,9 +7,12 @@
 -- waits for no producer, and for another claim only while it holds nothing itself; cancelled
 -- positions are read by a later statement than the one that locked the lane, which so sees every
 -- cancel that came before.
+--
+-- p_settled: the transaction has settled before, and so holds rows that others may wait for. It
+-- waits for nobody then, and leaves it to the next claim to let jobs join lanes.
 create or replace function inturn.claim(
     p_queue text, p_jobs_max integer, p_worker text, p_lease_seconds double precision,
-    p_kinds text[], p_suspects_max integer, p_now timestamptz
+    p_kinds text[], p_suspects_max integer, p_now timestamptz, p_settled boolean default false
 ) returns setof inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -23,13 +26,16 @@ declare
     q record;  -- the queue, and what else there is to look after, or to claim, than lanes
     v_else boolean;
     v_lane bigint;
-    v_turn inturn.turn;
+    v_taken inturn.taken;
 begin
     select * into q from inturn.due(p_queue, v_now);
     if not found then
         return;
     end if;
-    v_else := q.sleepers or q.fresh or q.delayed or q.suspects or q.parked;
+    if p_settled and (q.fresh or q.delayed) then
+        return;
+    end if;
+    v_else := p_settled or q.sleepers or q.fresh or q.delayed or q.suspects or q.parked;
     if q.sleepers or q.fresh or q.delayed then
         if q.sleepers then
             perform inturn.wake(p_queue, v_now, q.aging_seconds);
@@ -65,9 +71,9 @@ begin
     end if;
 
     if v_left > 0 then
-        v_turn := inturn.take_lanes(
+        v_taken := inturn.take_lanes(
             p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
-        if v_turn.locked = 0 and not v_else then
+        if v_taken.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing. (Only
             -- who has locked nothing may wait, and for one row only: two that wait for each other
@@ -81,14 +87,14 @@ begin
             limit 1;
             if found then
                 perform from inturn.lane l where l.id = v_lane for no key update;
-                v_turn := inturn.take_lanes(
+                v_taken := inturn.take_lanes(
                     p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
             end if;
         end if;
-        if v_turn.jobs > 0 then
+        if v_taken.jobs > 0 then
             return next inturn.lease_lanes(
-                v_turn, p_queue, p_worker, q.aging_seconds, v_now, v_until);
-            v_left := v_left - v_turn.jobs;
+                v_taken, p_queue, p_worker, q.aging_seconds, v_now, v_until);
+            v_left := v_left - v_taken.jobs;
         end if;
     end if;
 

@@ -267,9 +267,9 @@ select j.id, l.queue, l.key, j.kind, j.payload, j.priority, j.round, j.attempts_
        j.timeout_seconds, j.enqueued_at, j.lane, j.position
 from inturn.job j join inturn.lane l on l.id = j.lane;
 
--- What one turn over the claimable lanes takes: a run of each, how many jobs that makes, how many
+-- What one look over the claimable lanes takes: a run of each, how many jobs that makes, how many
 -- of the positions are cancelled; and how many lanes it locked, be they empty.
-create type inturn.turn as (
+create type inturn.taken as (
     jobs integer, holes bigint, locked integer,
     lanes bigint[], keys text[], firsts bigint[], lasts bigint[], attempts integer[]
 );
