@@ -209,6 +209,16 @@ async def test_a_tail_of_another_name_is_named(store: Store) -> None:
     await names_a_fault(store, f"lane {ticket.lane}", "'b'")
 
 
+async def test_a_lane_that_does_not_know_of_its_cancelled_jobs_is_named(store: Store) -> None:
+    if not isinstance(store, PostgresStore):
+        pytest.skip("only PostgreSQL notes in the lane how far positions are cancelled")
+    [_, second] = await enqueue(store, *jobs(2, key="a"))
+    await store.cancel(second, by="ann")
+    await sound(store)
+    await raw(store, "update @lane set cancelled_last = 0")
+    await names_a_fault(store, "cancelled positions")
+
+
 async def test_reclaim_mends_a_stranded_lane(store: Store, clock: ManualClock) -> None:
     """The slow sweep of the design: it must find nothing, ever, and repair it if it does."""
     made = await enqueue(store, *jobs(2, key="a"), *jobs(2))

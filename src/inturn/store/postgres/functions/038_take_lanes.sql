@@ -6,18 +6,17 @@
 --
 -- The first look is at one lane, the next at as many as should hold what is still wanted, judged by
 -- those so far: a claim keeps hardly more lanes from others than it takes. Plain lanes (keyed, all
--- their rounds open, nothing cancelled) are taken as they come, the others one by one.
--- p_cancels: whether any position of any lane was cancelled when the claim began.
+-- their rounds open, nothing cancelled ahead) are taken as they come, the others one by one.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
-    p_cancels boolean, p_now timestamptz
+    p_now timestamptz
 ) returns inturn.taken language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     f record;  -- the lanes of one look
     r record;  -- the run to take of one lane that is not plain
-    v_cancels boolean := p_cancels;
+    v_cancels boolean := false;  -- whether a lane that was looked at has cancelled positions ahead
     v_again boolean;
     v_limit integer := 1;
     v_left integer := p_jobs_max;
@@ -33,7 +32,7 @@ begin
     for v_look in 1 .. 50 loop
         select
             count(*)::integer as looked,
-            bool_and(l.plain) and not v_cancels as plain,
+            bool_and(l.plain) as plain,
             array_agg(l.id) as seen,
             array_agg(l.id) filter (where l.jobs > 0 and l.before < v_left) as lanes,
             array_agg(l.key) filter (where l.jobs > 0 and l.before < v_left) as keys,
@@ -53,7 +52,8 @@ begin
             from (
                 select
                     l.id, l.key, l.cursor, l.head_attempt, t.last,
-                    l.key is not null and t.round <= p_gate as plain,
+                    l.key is not null and t.round <= p_gate and l.cursor > l.cancelled_last
+                        as plain,
                     greatest(0, least(p_jobs_max, t.last - l.cursor + 1))::integer as jobs
                 from inturn.lane l
                 cross join lateral (
@@ -80,11 +80,11 @@ begin
             v_left := v_left - f.jobs;
         elsif f.looked > 0 then
             for i in 1 .. cardinality(f.seen) loop
-                r := inturn.fit_lane(
-                    f.seen[i], v_left, p_gate, p_aging, v_cancels, v_look < 40, p_now);
+                r := inturn.fit_lane(f.seen[i], v_left, p_gate, p_aging, v_look < 40, p_now);
                 v_again := r.moved;
                 exit when v_again;
                 v_seen := v_seen || f.seen[i];
+                v_cancels := v_cancels or r.cancels;
                 if r.last < r.first then
                     if r.drained then
                         v_empty := v_empty || f.seen[i];
@@ -101,21 +101,13 @@ begin
             end loop;
         end if;
         continue when v_again;
-        if v_left > 0 and f.looked = v_limit then
-            if v_left = p_jobs_max then
-                v_limit := least(v_limit * 2, 1000);
-            else
-                v_limit := least(1000, greatest(v_limit, 1
-                    + v_left * cardinality(v_seen) / (p_jobs_max - v_left)));
-            end if;
-            continue;
+        exit when v_left <= 0 or f.looked < v_limit;
+        if v_left = p_jobs_max then
+            v_limit := least(v_limit * 2, 1000);
+        else
+            v_limit := least(1000, greatest(v_limit, 1
+                + v_left * cardinality(v_seen) / (p_jobs_max - v_left)));
         end if;
-        -- A cancel may have been committed before its lane was locked: look now that it is.
-        exit when v_cancels or not exists (select from inturn.cancelled c where c.lane is not null);
-        v_cancels := true;
-        v_left := p_jobs_max;
-        v_seen := '{}'; v_empty := '{}';
-        v_lanes := '{}'; v_keys := '{}'; v_firsts := '{}'; v_lasts := '{}'; v_attempts := '{}';
     end loop;
     if v_cancels then
         select count(*) into v_holes
@@ -136,17 +128,17 @@ end $$;
 -- up with its producers is not put to sleep and woken with every batch. moved: an open lane's head
 -- is younger than its rank says, so that it stands further back now, and the look begins again.
 create or replace function inturn.fit_lane(
-    p_lane bigint, p_left integer, p_gate integer, p_aging double precision, p_cancels boolean,
-    p_may_move boolean, p_now timestamptz,
+    p_lane bigint, p_left integer, p_gate integer, p_aging double precision, p_may_move boolean,
+    p_now timestamptz,
     out key text, out first bigint, out last bigint, out attempt integer, out room integer,
-    out drained boolean, out moved boolean
+    out drained boolean, out moved boolean, out cancels boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
     l record;
     v_rank_at timestamptz;
 begin
-    select o.key, o.cursor, o.head_attempt, o.rank_at, o.priority, t.last, t.round
+    select o.key, o.cursor, o.head_attempt, o.rank_at, o.priority, o.cancelled_last, t.last, t.round
     into l
     from inturn.lane o
     join inturn.tail t on t.lane = o.id
@@ -158,6 +150,7 @@ begin
     room := p_left;
     drained := l.key is not null;
     moved := false;
+    cancels := l.cursor <= l.cancelled_last;
     if l.key is null then
         select inturn.rank(coalesce(max(j.enqueued_at), p_now), l.priority, p_aging)
         into v_rank_at
@@ -173,7 +166,7 @@ begin
             select min(j.position) - 1 from inturn.job j
             where j.lane = p_lane and j.position >= l.cursor and j.round > p_gate));
     end if;
-    if p_cancels then
+    if cancels then
         select a.first, a.last, a.room into first, last, room
         from inturn.around_cancelled(p_lane, l.key, first, last, room) a;
     end if;

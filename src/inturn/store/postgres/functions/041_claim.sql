@@ -6,7 +6,7 @@
 -- tail's lock: what a cursor passes is committed. Lanes are locked with "skip locked", so a claim
 -- waits for no producer, and for another claim only while it holds nothing itself; cancelled
 -- positions are read by a later statement than the one that locked the lane, which so sees every
--- cancel that came before.
+-- cancel that came before (a cancel locks the lane, too).
 --
 -- p_settled: the transaction has settled before, and so holds rows that others may wait for. It
 -- waits for nobody then, and leaves it to the next claim to let jobs join lanes.
@@ -72,7 +72,7 @@ begin
 
     if v_left > 0 then
         v_taken := inturn.take_lanes(
-            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
+            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now);
         if v_taken.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing. (Only
@@ -88,7 +88,7 @@ begin
             if found then
                 perform from inturn.lane l where l.id = v_lane for no key update;
                 v_taken := inturn.take_lanes(
-                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, q.cancels, v_now);
+                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now);
             end if;
         end if;
         if v_taken.jobs > 0 then
@@ -107,11 +107,10 @@ end $$;
 
 -- A queue that may be claimed from, and what there is besides its claimable lanes: lanes whose
 -- retry is due, blocked jobs that are new, delayed jobs that are due, suspects, retries that are
--- due, cancelled positions. Each is one look into an index.
+-- due. Each is one look into an index.
 create or replace function inturn.due(p_queue text, p_now timestamptz) returns table (
     gate integer, aging_seconds double precision,
-    sleepers boolean, fresh boolean, delayed boolean, suspects boolean, parked boolean,
-    cancels boolean
+    sleepers boolean, fresh boolean, delayed boolean, suspects boolean, parked boolean
 ) language sql stable as $$
     select
         q.gate, q.aging_seconds,
@@ -131,9 +130,7 @@ create or replace function inturn.due(p_queue text, p_now timestamptz) returns t
         exists (
             select from inturn.parked p
             where p.queue = p_queue and p.token is null and not p.suspect and not p.delayed
-              and p.run_at <= p_now),
-        exists (
-            select from inturn.cancelled c where c.lane is not null)
+              and p.run_at <= p_now)
     from inturn.queue q
     where q.name = p_queue and q.paused_at is null
 $$;

@@ -56,6 +56,8 @@ begin
     order by lane nulls first
     limit 1;
     delete from inturn.waits where job = p_job;
+    update inturn.lane set cancelled_last = v_position
+    where id = l.id and cancelled_last < v_position;
     if l.id is not null and v_position = l.cursor and l.token is null and l.halted_at is null then
         perform inturn.pass(l.id, null);
         perform inturn.freshen(array[l.id], v_now);

@@ -31,6 +31,7 @@ create table inturn.lane (
     head bigint not null default 1,           -- keyed: first position not settled
     cursor bigint not null default 1,         -- first position not claimed
     suspect_last bigint not null default 0,   -- keyed: up to here, jobs are leased alone
+    cancelled_last bigint not null default 0, -- beyond it, no position is cancelled
     head_attempt integer not null default 0,  -- keyed: attempts counted for its head
     head_crashes integer not null default 0,
     round integer not null,                   -- open: of all its jobs; keyed: its head's

@@ -48,7 +48,13 @@ select said from (
                   and l.waiting_since is not null
                   and (l.kind, l.priority, l.round, l.waiting_since)
                       <> (j.kind, j.priority, j.round, j.enqueued_at)
-             then format('%s does not know its head, job %s, as it is.', name, j.id) end
+             then format('%s does not know its head, job %s, as it is.', name, j.id) end,
+        case when exists (
+                      select from inturn.cancelled c
+                      where c.lane = l.id and c.position > l.cancelled_last
+                        and c.position >= l.cursor)
+             then format('%s has cancelled positions beyond %s, and does not know it: they would '
+                         'run.', name, l.cancelled_last) end
     ]) with ordinality as faults(said, sort)
     where faults.said is not null
 ) found where number <= 20
