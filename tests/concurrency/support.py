@@ -28,9 +28,9 @@ def jobs(number: int, key: str | None = None, **options: Any) -> list[NewJob]:
     return [job(key, **options) for _ in range(number)]
 
 
-async def quickly(verb: Awaitable[Answer]) -> Answer:
+async def quickly(verb: Awaitable[Answer], seconds: float = QUICK_SECONDS) -> Answer:
     """Await a verb that must not be held up by anyone."""
-    async with asyncio.timeout(QUICK_SECONDS):
+    async with asyncio.timeout(seconds):
         return await verb
 
 

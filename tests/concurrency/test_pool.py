@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -78,6 +79,44 @@ async def test_a_connection_that_died_while_it_lay_at_hand_is_not_lent(database:
             )
         async with asyncio.timeout(10):
             assert ids(await claim(store)) == []
+
+
+async def test_a_store_that_is_closed_finishes_what_is_under_way(database: str) -> None:
+    store = PostgresStore(database, connections_max=3)
+    await store.open()
+    verbs = [
+        asyncio.create_task(store.enqueue([job(f"key {n}") for n in range(500)]))
+        for _ in range(12)
+    ]
+    reads = [asyncio.create_task(store.queues()) for _ in range(5)]
+    await asyncio.sleep(0)
+    await quickly(store.close(), seconds=20)
+    assert [len(tickets) for tickets in await asyncio.gather(*verbs)] == [500] * 12
+    await asyncio.gather(*reads)
+    with pytest.raises(StoreUnavailable, match="not open"):
+        await store.queues()
+
+
+async def test_a_store_that_is_closed_lets_nobody_wait_for_work(database: str) -> None:
+    store = PostgresStore(database)
+    await store.open()
+    waiting = asyncio.create_task(store.wait(["default"], timeout_seconds=30))
+    await asyncio.sleep(0.2)
+    await quickly(store.close())
+    await quickly(waiting)
+
+
+async def test_a_transaction_cancelled_anywhere_leaves_a_good_connection(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(database, connections_max=1) as store:
+        for number in range(300):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(number / 60_000), store.transaction() as t:
+                    await t.enqueue([job("a")])
+                    await t.execute("select pg_sleep(0.001)")
+        await quickly(store.queues())
+    assert caplog.records == []
 
 
 async def test_003_27_fifty_callers_share_two_connections(database: str) -> None:

@@ -80,7 +80,12 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
         return StoreUnavailable(f"{error}. Create the database first.")
     if state in ("53100", "53200"):
         return StoreFull(f"PostgreSQL has no room left: {error}. Free some; nothing was stored.")
-    if state in ("55P03", "57014", "40P01"):
+    if state == "40P01":
+        return StoreBusy(
+            f"PostgreSQL ended a deadlock: {error}. Nothing of the call was stored; try again. If "
+            f"it comes back, look at the order in which your own transactions lock rows."
+        )
+    if state in ("55P03", "57014"):
         return StoreBusy(
             f"PostgreSQL gave up waiting: {error}. Someone holds a lock for long; try again, and "
             f"look for open transactions in pg_stat_activity."

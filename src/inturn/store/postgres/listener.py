@@ -40,7 +40,9 @@ class Listener:
         return woken.is_set()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and let nobody wait for what will not be heard."""
+        for woken in self._waiters:
+            woken.set()
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(*GONE):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import asyncpg
@@ -19,6 +19,7 @@ Connection = Any
 
 PAUSE_SECONDS_FIRST = 0.05
 PAUSE_SECONDS_MAX = 1.0
+CLOSE_SECONDS_MAX = 10.0
 AT_HAND_MAX = 4
 """So many connections are kept ready for the next verb, spared the pool's own accounts, which cost
 a verb about 0.06 ms: a task, a proxy and two turns of the loop. The rest goes back to the pool,
@@ -55,6 +56,9 @@ class Pool:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._at_hand: list[Connection] = []
         self._waiting = 0
+        self._under_way = 0
+        self._quiet = asyncio.Event()  # nothing is under way
+        self._quiet.set()
 
     async def open(self) -> None:
         """Make the pool and one connection."""
@@ -79,15 +83,31 @@ class Pool:
             ) from error
 
     async def close(self) -> None:
-        """Give the connections up."""
+        """Let what is under way end, for a while, and give the connections up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                while self._under_way:  # a verb of two parts begins the second at once
+                    await self._quiet.wait()
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
                 while self._at_hand:
                     await pool.release(self._at_hand.pop())
-                await asyncio.wait_for(pool.close(), timeout=10.0)
+                await asyncio.wait_for(pool.close(), CLOSE_SECONDS_MAX)
             except (TimeoutError, *GONE):
                 pool.terminate()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """Count one that is under way."""
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._quiet.set()
 
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
@@ -132,21 +152,22 @@ class Pool:
 
         What the caller's statements set for the session ends with the transaction.
         """
-        connection, transaction, lent = await self._patiently(self._begin)
-        try:
+        first: BaseException | None = None
+        with self._working():
+            connection, begun = await self._patiently(self._begin)
             try:
-                yield connection
+                async with begun:
+                    try:
+                        yield connection
+                    except BaseException as error:
+                        first = error
+                        raise
+                    await connection.execute("select")  # fails if the transaction was given up
             except BaseException:
-                with contextlib.suppress(*GONE):
-                    await transaction.rollback()
-                raise
-            with told():
-                await connection.execute("select")  # fails if the transaction was given up
-                await transaction.commit()
-        finally:
-            with contextlib.suppress(*GONE):
-                async with lent:
-                    await connection.reset()
+                if first is not None:
+                    raise first  # noqa: B904: what the way back met with does not matter
+                with told():
+                    raise
 
     async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         """Run one verb in one statement or transaction; if the server went away, run it again.
@@ -159,15 +180,16 @@ class Pool:
             async with self.connection() as connection:
                 return await verb(connection)
 
-        return await self._patiently(attempt)
+        with self._working():
+            return await self._patiently(attempt)
 
-    async def _begin(self) -> tuple[Connection, Any, contextlib.AsyncExitStack]:
+    async def _begin(self) -> tuple[Connection, contextlib.AsyncExitStack]:
         """Take a connection and begin; nothing has happened yet, so it may be done again."""
         async with contextlib.AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.connection())
-            transaction = connection.transaction()
-            await transaction.start()
-            return connection, transaction, stack.pop_all()
+            stack.push_async_callback(_reset, connection)
+            await stack.enter_async_context(connection.transaction())
+            return connection, stack.pop_all()
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until it works or patience is at its end, while the server is away."""
@@ -183,6 +205,14 @@ class Pool:
                         raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+
+async def _reset(connection: Connection) -> None:
+    """Undo what a caller's statements set for the session."""
+    with contextlib.suppress(*GONE):
+        if connection.is_in_transaction():  # a commit was interrupted before it was sent
+            await connection.execute("rollback")
+        await connection.reset()
 
 
 async def _as_it_is(connection: Connection) -> None:

@@ -97,7 +97,7 @@ class PostgresStore:
             raise
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Finish what is under way and disconnect."""
         await self._listener.close()
         await self._pool.close()
 
