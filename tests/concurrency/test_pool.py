@@ -85,8 +85,7 @@ async def test_a_store_that_is_closed_finishes_what_is_under_way(database: str) 
     store = PostgresStore(database, connections_max=3)
     await store.open()
     verbs = [
-        asyncio.create_task(store.enqueue([job(f"key {n}") for n in range(500)]))
-        for _ in range(12)
+        asyncio.create_task(store.enqueue([job(f"key {n}") for n in range(500)])) for _ in range(12)
     ]
     reads = [asyncio.create_task(store.queues()) for _ in range(5)]
     await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.errors import InvalidPayload, OutOfBounds, PayloadTooLarge
 from inturn.model.job import JobState
+from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
 from inturn.store.protocol import Store
 from tests.contract.support import (
@@ -104,3 +105,21 @@ async def test_a_result_that_cannot_be_kept_is_refused_and_settles_nothing(
     with pytest.raises(error):
         await settle(store, [verdicts(claimed, Done(), verdict)])
     assert [await state(store, one) for one in made] == [JobState.RUNNING] * 2
+
+
+@pytest.mark.parametrize("key", ["a", None], ids=["keyed", "unkeyed"])
+async def test_more_results_than_one_call_carries_are_refused_and_settle_nothing(
+    store: Store, key: str | None
+) -> None:
+    large = f'"{"x" * (bounds.RESULT_BYTES_MAX - 2)}"'
+    most = bounds.SETTLE_CHARS_MAX // len(large)
+    made = await enqueue(store, *jobs(most + 1, key=key))
+    [claimed] = await claim(store)
+    with pytest.raises(OutOfBounds, match="several calls"):
+        await settle(store, [verdicts(claimed, *[Done(large)] * (most + 1))])
+    assert await store.result(made[0]) is None
+    await settle(store, [verdicts(claimed, *[Done(large)] * most)])
+    assert await store.result(made[-2]) == large
+    rest = Settlement(claimed.lease, [Outcome(claimed.jobs[-1], Done(large))])
+    await settle(store, [rest])
+    assert await store.check() == []

@@ -19,7 +19,7 @@ from inturn.model.admissible import (
     check_text,
     shown,
 )
-from inturn.model.errors import BadInput, LeaseLost, OutOfOrder
+from inturn.model.errors import BadInput, LeaseLost, OutOfBounds, OutOfOrder
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.payload import check_payload
@@ -130,6 +130,23 @@ def check_settlement(settlement: Settlement) -> None:
                     f"not done: nothing may overtake in a keyed lane. Release what comes after."
                 )
             stopped = stopped or type(verdict) is not Done
+
+
+def check_volume(settlements: Iterable[Settlement]) -> None:
+    """Refuse more results and errors than one call may carry. For those that were checked."""
+    chars = 0
+    for settlement in settlements:
+        for outcome in outspoken(settlement.outcomes):
+            verdict = outcome.verdict
+            if type(verdict) is Done:
+                chars += len(verdict.result or "")
+            elif type(verdict) is Retry or type(verdict) is Bury:
+                chars += min(len(verdict.error), bounds.ERROR_CHARS_MAX)
+    if chars > bounds.SETTLE_CHARS_MAX:
+        raise OutOfBounds(
+            f"one call settles with {chars:,} characters of results and errors, and "
+            f"{bounds.SETTLE_CHARS_MAX:,} is the most. Settle in several calls."
+        )
 
 
 def _check_outcome(outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import chain, repeat
 from typing import Any
 
+import asyncpg
 import msgspec
 from asyncpg.pgproto.pgproto import UUID
 
@@ -21,18 +22,26 @@ SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSO
 
 
 async def claim(connection: Connection, wish: Wish, now: datetime | None) -> list[Claim]:
-    """Lease jobs of a queue."""
-    rows = await connection.fetch(
-        query("claim"),
-        wish.queue,
-        wish.jobs_max,
-        wish.worker,
-        wish.lease_seconds,
-        wish.kinds,
-        wish.suspects_max,
-        now,
-    )
-    return claims_of(wish.queue, rows)
+    """Lease jobs of a queue; fewer, if their payloads are more than PostgreSQL can answer with."""
+    jobs_max = wish.jobs_max
+    while True:
+        try:
+            rows = await connection.fetch(
+                query("claim"),
+                wish.queue,
+                jobs_max,
+                wish.worker,
+                wish.lease_seconds,
+                wish.kinds,
+                wish.suspects_max,
+                now,
+            )
+        except asyncpg.ProgramLimitExceededError:  # 1 GiB; nothing was leased
+            if jobs_max == 1:
+                raise
+            jobs_max = max(1, jobs_max // 8)
+        else:
+            return claims_of(wish.queue, rows)
 
 
 def claims_of(queue: str, rows: Iterable[Sequence[Any]]) -> list[Claim]:

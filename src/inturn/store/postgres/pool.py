@@ -165,7 +165,8 @@ class Pool:
                     await connection.execute("select")  # fails if the transaction was given up
             except BaseException:
                 if first is not None:
-                    raise first  # noqa: B904: what the way back met with does not matter
+                    # What the way back met with does not matter, and what it came from does.
+                    raise first  # noqa: B904
                 with told():
                     raise
 

@@ -17,6 +17,7 @@ from inturn.policy.settlement import (
     Settlement,
     check_settlement,
     check_shape,
+    check_volume,
     done_ranges,
     error_text,
     reason_text,
@@ -45,6 +46,7 @@ def settled(
     settlements: Sequence[Settlement], worker: str, now: datetime | None
 ) -> tuple[Any, ...] | None:
     """Return settlements as the SQL function takes them; None if they say nothing."""
+    outspoken: list[Settlement] = []
     open_runs: list[Run] = []
     keyed_runs: list[Run] = []
     parked: list[int] = []
@@ -58,7 +60,7 @@ def settled(
             ranges = [run]
         else:
             check_settlement(settlement)
-            _collect(settlement, others, results)
+            outspoken.append(settlement)
             ranges = done_ranges(settlement)
         if lease.lane is None:
             parked.extend(lease.token for _ in ranges)
@@ -68,6 +70,9 @@ def settled(
         runs = open_runs if lease.key is None else keyed_runs
         for first, last in ranges:
             runs.append((lease.token, lease.lane, first, last))
+    check_volume(outspoken)
+    for settlement in outspoken:
+        _collect(settlement, others, results)
     if not (open_runs or keyed_runs or parked or others):
         return None
     keyed_runs = _merged(keyed_runs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import asyncpg
+
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres.claim import claims_of
@@ -23,13 +25,17 @@ async def turn(
     arguments = settled(settlements, wish.worker, now)
     if arguments is None:
         return []
-    rows = await connection.fetch(
-        query("turn"),
-        *arguments,
-        wish.queue,
-        wish.jobs_max,
-        wish.lease_seconds,
-        wish.kinds,
-        wish.suspects_max,
-    )
+    try:
+        rows = await connection.fetch(
+            query("turn"),
+            *arguments,
+            wish.queue,
+            wish.jobs_max,
+            wish.lease_seconds,
+            wish.kinds,
+            wish.suspects_max,
+        )
+    except asyncpg.ProgramLimitExceededError:  # the answer is too large, and nothing was written
+        await connection.execute(query("settle"), *arguments, False)
+        return []
     return claims_of(wish.queue, rows)

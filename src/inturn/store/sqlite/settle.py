@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from inturn.model import bounds
 from inturn.model.admissible import check_name
 from inturn.model.errors import LeaseLost
-from inturn.policy.settlement import Settlement, check_settlement, check_shape, tallies
+from inturn.policy.settlement import (
+    Settlement,
+    check_settlement,
+    check_shape,
+    check_volume,
+    tallies,
+)
 from inturn.store.sqlite.settle_keyed import settle_keyed
 from inturn.store.sqlite.settle_open import settle_open
 from inturn.store.sqlite.settle_parked import settle_parked
@@ -20,10 +26,13 @@ from inturn.store.sqlite.times import Micros
 def check_settlements(settlements: Sequence[Settlement], worker: str) -> None:
     """Refuse settlements that their leases cannot carry, before the store is touched."""
     check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+    outspoken = []
     for settlement in settlements:
         check_shape(settlement)
         if settlement.done_run() is None:
             check_settlement(settlement)
+            outspoken.append(settlement)
+    check_volume(outspoken)
 
 
 def settle(
