@@ -16,8 +16,13 @@ setup: $(STAMP) ## Make .venv with every extra and inturn itself, editable
 demo: $(STAMP) ## Show what inturn does, in a minute
 	@$(BIN)/inturn demo
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
 test: $(STAMP) ## Run the tests, with a real PostgreSQL (ARGS="-k lanes" to choose)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) $(ARGS)
+ifeq ($(ARGS)$(INTURN_TEST_POSTGRES),)
+	INTURN_TEST_POSTGRES_VERSION=16 $(PYTEST) tests/contract tests/plans/test_postgres.py -k "not sqlite"
+endif
 
 check: $(STAMP) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

