@@ -8,7 +8,7 @@ import time
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury
+from inturn.policy.verdict import Bury, Done
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, jobs, quickly
@@ -46,6 +46,27 @@ async def test_a_dead_letter_is_retried_while_its_lane_is_appended_to(
     await quickly(appending)
     assert await quickly(retrying) == [dead.id]
     assert dead.id in await drain(store)
+
+
+async def test_dead_letters_are_dropped_while_their_lanes_are_appended_to(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """Whoever takes several tails takes them in the order of lanes, and not of jobs."""
+    await enqueue(store, job("a"), job("b"))
+    dead = await enqueue(store, job("b"), job("a"))
+    for _ in range(4):
+        [one] = await claim(store, 1)
+        verdict = Bury("no") if one.jobs[0].id in dead else Done()
+        await store.settle([Settlement(one.lease, [Outcome(one.jobs[0], verdict)])], worker="w")
+    open_one = await producer()
+    await open_one.enqueue(job("b"))
+    dropping = asyncio.create_task(store.dead_drop(dead, by="ann"))
+    await asyncio.sleep(0.2)
+    appending = asyncio.create_task(store.enqueue([job("a"), job("b")]))
+    await asyncio.sleep(0.2)
+    await open_one.commit()
+    await quickly(appending)
+    assert await quickly(dropping) == dead
 
 
 async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore) -> None:

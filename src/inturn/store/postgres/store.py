@@ -382,7 +382,7 @@ class PostgresStore:
         rows = await self._pool.run(
             lambda connection: connection.fetch(query("dead_retry"), jobs, self._now())
         )
-        return [row["id"] for row in rows]
+        return sorted(row["id"] for row in rows)
 
     async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now."""
@@ -393,7 +393,7 @@ class PostgresStore:
         rows = await self._pool.run(
             lambda connection: connection.fetch(query("dead_drop"), jobs, by, self._now())
         )
-        return [row["id"] for row in rows]
+        return sorted(row["id"] for row in rows)
 
     # Readers
 

@@ -47,6 +47,16 @@ begin
     return true;
 end $$;
 
+-- Dead letters in the order of their lanes, in which everyone locks tails.
+create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid language sql stable as $$
+    select d.id
+    from unnest(p_jobs) as d(id)
+    left join inturn.dead x on x.id = d.id
+    left join inturn.tail t on t.queue = x.queue and t.key = x.key
+    order by t.lane, d.id
+    offset 0
+$$;
+
 -- A dead letter, locked together with its lane if it has one: the tail, then the lane, then the
 -- dead letter, the order in which everyone locks them.
 create or replace function inturn.lock_dead(p_job uuid) returns inturn.dead language plpgsql as $$

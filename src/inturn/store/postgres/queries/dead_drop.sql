@@ -1,5 +1,2 @@
 -- Cancel dead letters for good; those that were dead until now.
-select id
-from unnest($1::uuid[]) with ordinality as d(id, n)
-where inturn.dead_drop(id, $2, $3)
-order by n
+select id from inturn.by_lane($1) as d(id) where inturn.dead_drop(id, $2, $3)
