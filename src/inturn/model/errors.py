@@ -205,6 +205,44 @@ class NotHalted(InturnError):
         )
 
 
+class PayloadMismatch(InturnError):
+    """A payload does not fit its handler (any more), as after a deploy that changed it."""
+
+    def __init__(self, kind: str, said: str) -> None:
+        self.kind = kind
+        super().__init__(
+            f"the payload does not fit job {kind!r}: {said}. Give new parameters a default, and "
+            f"keep old ones until no job needs them; then retry the dead letter."
+        )
+
+
+class JobFailed(InturnError):
+    """The job whose result was awaited is a dead letter."""
+
+    def __init__(self, job: UUID, reason: str) -> None:
+        self.job, self.reason = job, reason
+        super().__init__(
+            f"job {job} is dead: {reason}. Look with `inturn dead show {job}`, then "
+            f"`inturn dead retry {job}` or `inturn dead drop {job}`."
+        )
+
+
+class JobCancelled(InturnError):
+    """The job whose result was awaited was cancelled."""
+
+    def __init__(self, job: UUID, reason: str) -> None:
+        self.job, self.reason = job, reason
+        super().__init__(f"job {job} will not run: {reason}.")
+
+
+class ResultTimeout(InturnError, TimeoutError):
+    """The job is not done yet, and whoever awaited its result waited long enough."""
+
+    def __init__(self, job: UUID, seconds: float, why: str) -> None:
+        self.job, self.seconds = job, seconds
+        super().__init__(f"job {job} has no result after {seconds:g} s: {why}")
+
+
 class StoreError(InturnError):
     """The store could not do its work."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,22 +15,27 @@ _NOT_A_NUMBER = "NaN and Infinity are not JSON: use null or a string"
 _decode = msgspec.json.Decoder().decode
 
 
-def encode_payload(value: Any) -> str:
-    """Turn a value into the JSON text of a payload, or say why it cannot be one."""
+def encode_payload(
+    value: Any, *, what: str = "payload", other: Callable[[Any], Any] | None = None
+) -> str:
+    """Turn a value into the JSON text of a payload, or say why it cannot be one.
+
+    ``other`` turns values of types that are not known here into ones that are.
+    """
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value, enc_hook=other)
         is_finite = not _has_not_a_number(value)
     except RecursionError as error:
-        raise _nested_too_deeply("payload") from error
+        raise _nested_too_deeply(what) from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise InvalidPayload(
-            f"the payload cannot be written as JSON: {error}. Use JSON's own types, dataclasses, "
+            f"the {what} cannot be written as JSON: {error}. Use JSON's own types, dataclasses, "
             f"dates, UUIDs or decimals."
         ) from error
     if not is_finite:
-        raise InvalidPayload(f"the payload holds a number that is not finite. {_NOT_A_NUMBER}.")
+        raise InvalidPayload(f"the {what} holds a number that is not finite. {_NOT_A_NUMBER}.")
     text = encoded.decode()
-    check_payload(text)
+    check_payload(text, what=what)
     return text
 
 

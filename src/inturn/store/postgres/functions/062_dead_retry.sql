@@ -48,7 +48,8 @@ begin
 end $$;
 
 -- Dead letters in the order of their lanes, in which everyone locks tails.
-create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid language sql stable as $$
+create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid
+language sql stable as $$
     select d.id
     from unnest(p_jobs) as d(id)
     left join inturn.dead x on x.id = d.id

@@ -1,0 +1,272 @@
+"""An app: a store, and the jobs that are declared on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from inturn.model import bounds
+from inturn.model.admissible import check_name, check_number, listed, shown
+from inturn.model.clock import Clock
+from inturn.model.errors import BadInput
+from inturn.policy.retry import RetryPolicy
+from inturn.queue.arguments import hints_of
+from inturn.queue.bridge import Bridge, run_on
+from inturn.queue.context import Context
+from inturn.queue.job import Call, Job, Options
+from inturn.queue.ticket import Ticket
+from inturn.store.address import connect
+from inturn.store.protocol import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Answer = TypeVar("Answer")
+
+
+class Declaration:
+    """What ``app.job(…)`` returns: waits for the function that it decorates."""
+
+    def __init__(self, app: App, kind: str | None, settings: Mapping[str, Any]) -> None:
+        self._app, self._kind, self._settings = app, kind, settings
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Job[Any, Any]:
+        """Make a job of a function."""
+        names = sys._getframe(1).f_locals
+        return self._app._declare(function, self._kind, self._settings, names)
+
+
+class App:
+    """A store, by its URL, and the jobs that are declared on it.
+
+    It lives on the event loop where it is first used, and opens its store there by itself; from
+    other loops and threads it may be used as well. ``async with app`` opens and closes it.
+    """
+
+    def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
+        url = os.environ.get("INTURN_STORE") if store is None else store
+        if url is None:
+            raise BadInput(
+                'an App needs a store: App("sqlite:///work.db"), '
+                'App("postgresql://user@host/database"), or the variable INTURN_STORE.'
+            )
+        self.url = url
+        self.clock = clock
+        self.jobs: dict[str, Job[Any, Any]] = {}
+        self._store = connect(url, clock=clock)
+        self._is_open = False
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._settling_in = threading.Lock()
+        self._opening = asyncio.Lock()
+        self._bridge = Bridge()
+
+    # Jobs
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    @overload
+    def job(
+        self,
+        /,
+        *,
+        kind: str | None = None,
+        queue: str = "default",
+        attempts: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        process: bool = False,
+        keep_result: float | None = bounds.RESULT_SECONDS_DEFAULT,
+    ) -> Declaration: ...
+    def job(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        kind: str | None = None,
+        queue: str = "default",
+        attempts: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        process: bool = False,
+        keep_result: float | None = bounds.RESULT_SECONDS_DEFAULT,
+    ) -> Any:
+        """Make a job of a function: ``@app.job``, or ``@app.job(queue="mail", attempts=5)``.
+
+        - ``kind``: its name in the store, by default the function's;
+        - ``attempts``, or a whole ``retry`` policy: how often it is tried, and when again;
+        - ``timeout``: seconds after which an attempt is ended and counts as failed;
+        - ``process``: run it in a process of its own, which can be killed at its timeout;
+        - ``keep_result``: for how many seconds what it returns is kept; None: not at all.
+        """
+        policy = retry or RetryPolicy()
+        if attempts is not None:
+            policy = RetryPolicy(
+                attempts_max=attempts,
+                base_seconds=policy.base_seconds,
+                cap_seconds=policy.cap_seconds,
+                jitter=policy.jitter,
+            )
+        settings = {
+            "options": Options(queue=queue, priority=priority),
+            "retry": policy,
+            "timeout": timeout,
+            "process": process,
+            "keep_result": keep_result,
+        }
+        if function is None:
+            return Declaration(self, kind, settings)
+        return self._declare(function, kind, settings, sys._getframe(1).f_locals)
+
+    def _declare(
+        self,
+        function: Callable[..., Any],
+        kind: str | None,
+        settings: Mapping[str, Any],
+        names: Mapping[str, Any],
+    ) -> Job[Any, Any]:
+        if not hasattr(function, "__name__"):
+            raise BadInput(f"@app.job is for functions, not {shown(function)}.")
+        kind = function.__name__ if kind is None else kind
+        check_name("kind", kind, bounds.KIND_CHARS_MAX)
+        if kind in self.jobs:
+            raise BadInput(
+                f"there are two jobs of kind {kind!r} in this app: a worker could not tell which "
+                f"to run. Give one of them another: @app.job(kind=…)."
+            )
+        if settings["keep_result"] is not None:
+            check_number("keep_result", settings["keep_result"], 0.0, bounds.DEDUPE_SECONDS_MAX)
+        job: Job[Any, Any] = Job(self, function, hints_of(function, names), kind=kind, **settings)
+        self.jobs[kind] = job
+        return job
+
+    # Submitting
+
+    async def submit_many(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Ticket[R]]:
+        """Submit jobs, all or none, in this order within each key.
+
+        ``connection``: the caller's own asyncpg connection, in a transaction; the jobs are accepted
+        when that commits.
+        """
+        calls = listed("calls", calls)
+        for call in calls:
+            if not isinstance(call, Call):
+                raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
+        jobs = [call.new for call in calls]
+        accepted = await self.run(lambda store: store.enqueue(jobs, connection=connection))
+        return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+    def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run what is async, such as ``ticket.result()``, from code that is not."""
+        home = self._settle_in(self._bridge.loop)
+        if _running_loop() is home:
+            work.close()
+            raise BadInput(
+                "this code runs on the app's own event loop, which waiting would stop. Use "
+                "`await`, as in `await job.submit(…)`."
+            )
+        return run_on(home, work)
+
+    # Life
+
+    async def open(self) -> None:
+        """Open the store now, rather than when it is first used."""
+        await self.run(_nothing)
+
+    async def close(self) -> None:
+        """Close the store. The app opens it again when it is used again."""
+        if self._is_open:
+            await self.run(self._close)
+        if self._home is not _running_loop():
+            self._bridge.stop()
+
+    async def migrate(self) -> int:
+        """Make or renew the store's tables; return their version."""
+        store = connect(self.url, clock=self.clock)
+        try:
+            return await store.migrate()
+        finally:
+            await store.close()
+
+    async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        """Call the store, on the loop where it lives."""
+        here = asyncio.get_running_loop()
+        home = self._settle_in(lambda: here)
+        if home is here:
+            return await self._run_here(verb)
+        running = asyncio.run_coroutine_threadsafe(self._run_here(verb), home)
+        return await asyncio.wrap_future(running)
+
+    def _settle_in(
+        self, loop: Callable[[], asyncio.AbstractEventLoop]
+    ) -> asyncio.AbstractEventLoop:
+        """Return the loop where the store lives; if there is none that runs, this one from now."""
+        with self._settling_in:
+            home = self._home
+            if home is not None and home.is_running():
+                return home
+            if home is not None and not self.url.startswith("sqlite:"):
+                # The connections died with their loop. (A SQLite store knows no loop.)
+                self._store, self._is_open = connect(self.url, clock=self.clock), False
+            self._opening = asyncio.Lock()
+            self._home = loop()
+            return self._home
+
+    async def _run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        async with self._opening:
+            if not self._is_open:
+                await self._store.open()
+                self._is_open = True
+        return await verb(self._store)
+
+    async def _close(self, store: Store) -> None:
+        self._is_open = False
+        await store.close()
+
+    async def __aenter__(self) -> App:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def _nothing(_store: Store) -> None:
+    pass
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

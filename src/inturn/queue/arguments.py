@@ -1,0 +1,120 @@
+"""How the arguments of a handler become a payload, and come back as they were."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from inturn.model.errors import BadInput, PayloadMismatch
+from inturn.model.payload import encode_payload
+
+Hints = Mapping[str, Any]
+
+
+class Arguments:
+    """The parameters of one handler: what ``submit`` takes, what the payload holds.
+
+    A payload is one JSON object, a member a parameter. A parameter with a default may be missing
+    from it, and has the default of the handler that runs it, so that a new parameter with a default
+    fits payloads that were accepted before it.
+    """
+
+    def __init__(self, function: Callable[..., Any], hints: Hints, *, has_context: bool) -> None:
+        self._name = function.__name__
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())[int(has_context) :]
+        for parameter in parameters:
+            _check_parameter(self._name, parameter)
+        self._signature = signature.replace(parameters=parameters)
+        self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+        fields = [_field(one, hints) for one in parameters]
+        try:
+            self._shape = msgspec.defstruct(
+                f"{self._name} arguments", fields, kw_only=True, forbid_unknown_fields=True
+            )
+            self._decoder = msgspec.json.Decoder(self._shape, dec_hook=_decode_other)
+        except TypeError as error:
+            raise BadInput(
+                f"the parameters of job {self._name!r} cannot be kept as JSON: {error}. Annotate "
+                f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
+                f"pydantic."
+            ) from error
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return the payload of a call; refuse what the handler could not be called with."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+        payload = encode_payload(bound.arguments, other=encode_other)
+        try:
+            self._decoder.decode(payload)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+        return payload
+
+    def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
+        """Return a payload's arguments, positional and by name."""
+        try:
+            found = self._decoder.decode(payload)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise PayloadMismatch(self._name, str(error)) from error
+        named = {
+            name: value
+            for name in self._shape.__struct_fields__
+            if (value := getattr(found, name)) is not msgspec.UNSET
+        }
+        return [named.pop(name) for name in self._positional if name in named], named
+
+
+def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:
+    """Return the annotations of a function, found among ``names`` where its module lacks them."""
+    try:
+        return typing.get_type_hints(function, localns=dict(names), include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f"an annotation of job {function.__name__!r} means nothing where the job is defined: "
+            f"{error}. Import or define what it names before the job."
+        ) from error
+
+
+def encode_result(value: Any) -> str | None:
+    """Return what a handler returned as JSON text; None if it returned nothing."""
+    return None if value is None else encode_payload(value, what="result", other=encode_other)
+
+
+def decode_result(text: str, hint: Any) -> Any:
+    """Return a result as the type that its handler says it returns."""
+    return msgspec.json.decode(text, type=hint, dec_hook=_decode_other)
+
+
+def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise BadInput(
+            f"job {name!r} takes *{parameter.name}: a payload has named parameters only. "
+            f"Take a list or a dict instead."
+        )
+
+
+def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] | tuple[str, Any]:
+    hint = hints.get(parameter.name, Any)
+    if parameter.default is parameter.empty:
+        return parameter.name, hint
+    return parameter.name, typing.Union[hint, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
+
+
+def encode_other(value: Any) -> Any:
+    """Write down what msgspec does not know: pydantic models, and what looks like them."""
+    if callable(dump := getattr(type(value), "model_dump", None)):
+        return dump(value, mode="json")
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _decode_other(kind: type, value: Any) -> Any:
+    if callable(validate := getattr(kind, "model_validate", None)):
+        return validate(value)
+    raise TypeError(f"{kind.__name__} cannot be read from JSON")

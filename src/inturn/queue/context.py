@@ -1,0 +1,74 @@
+"""What a handler may ask about the attempt it is: which, under which lease, until when."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from inturn.model.job import LeasedJob
+from inturn.store.protocol import Transaction
+
+
+class Run(Protocol):
+    """What a worker lends a context: the ways from a running handler back to the store."""
+
+    async def report(self, part: float, note: str) -> None:
+        """Say how far the job is."""
+        ...
+
+    async def heartbeat(self) -> None:
+        """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open the transaction that also says that the job is done."""
+        ...
+
+
+class Context:
+    """The attempt a handler runs in. A handler gets it by a first parameter of this type."""
+
+    __slots__ = ("_run", "deadline", "job", "token")
+
+    def __init__(self, job: LeasedJob, token: int, deadline: datetime | None, run: Run) -> None:
+        self.job = job
+        self.token = token
+        self.deadline = deadline
+        self._run = run
+
+    @property
+    def id(self) -> UUID:
+        """The job's id: the same in every attempt, so it makes a good idempotency key."""
+        return self.job.id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is; the first is 1."""
+        return self.job.attempt
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether a failure now makes the job a dead letter."""
+        return self.job.attempt >= self.job.attempts_max
+
+    async def progress(self, part: float, note: str = "") -> None:
+        """Say how far the job is, from 0.0 to 1.0, for those who watch."""
+        await self._run.report(part, note)
+
+    async def heartbeat(self) -> None:
+        """Make sure that the job is still this worker's; raise ``LeaseLost`` if it is not.
+
+        A worker prolongs its leases by itself. This is for a handler that is about to do what it
+        must not do twice.
+        """
+        await self._run.heartbeat()
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open one transaction for the handler's own rows and the job's completion.
+
+        It commits both or neither: if the lease was lost meanwhile it raises ``LeaseLost``, and
+        nothing of it happened. After it the job is done; what the handler returns is not kept.
+        """
+        return self._run.transaction()

@@ -1,0 +1,175 @@
+"""A job as a user declares it: a function, how it is run, and how it is submitted."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from inturn.model import bounds
+from inturn.model.admissible import check_jobs
+from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
+from inturn.policy.dedupe import default_dedupe
+from inturn.policy.retry import RetryPolicy
+from inturn.queue.arguments import Arguments, Hints
+from inturn.queue.context import Context
+from inturn.queue.ticket import Ticket
+
+if TYPE_CHECKING:
+    from inturn.queue.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How one submission differs from another of the same job."""
+
+    queue: str
+    key: str | None = None
+    priority: int = 0
+    delay: float = 0.0
+    round: int = 0
+    after: frozenset[UUID] = frozenset()
+    dedupe: str | bool | None = None
+    dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
+
+
+class Call(Generic[R]):
+    """A job with its arguments, not submitted yet: for ``App.submit_many``."""
+
+    __slots__ = ("hint", "new")
+
+    def __init__(self, new: NewJob, hint: Any) -> None:
+        self.new, self.hint = new, hint
+
+    @property
+    def id(self) -> UUID:
+        """The id the job will have, for the ``after`` of another."""
+        return self.new.id
+
+
+class Job(Generic[P, R]):
+    """A function that is run by workers: once for each time it is submitted."""
+
+    def __init__(
+        self,
+        app: App,
+        function: Callable[..., Any],
+        hints: Hints,
+        *,
+        kind: str,
+        options: Options,
+        retry: RetryPolicy,
+        timeout: float | None,
+        process: bool,
+        keep_result: float | None,
+    ) -> None:
+        self.app = app
+        self.function = function
+        self.kind = kind
+        self.retry = retry
+        self.timeout = timeout
+        self.keep_result = keep_result
+        self.in_process = process
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.has_context = takes_context(function, hints)
+        self.options = options
+        self.result_hint = hints.get("return", Any)
+        self.arguments = Arguments(function, hints, has_context=self.has_context)
+        update_wrapper(self, function)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Submit the job with these arguments; return a ticket when it is accepted for good."""
+        [ticket] = await self.app.submit_many([self.call(*args, **kwargs)])
+        return ticket
+
+    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Submit from code that is not async."""
+        return self.app.sync(self.submit(*args, **kwargs))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Return the job with these arguments, to be submitted with others."""
+        payload = self.arguments.encode(args, kwargs)
+        options = self.options
+        dedupe = options.dedupe
+        if isinstance(dedupe, bool):
+            dedupe = default_dedupe(self.kind, payload) if dedupe else None
+        new = NewJob(
+            kind=self.kind,
+            payload=payload,
+            queue=options.queue,
+            key=options.key,
+            priority=options.priority,
+            round=options.round,
+            delay_seconds=options.delay,
+            attempts_max=self.retry.attempts_max,
+            timeout_seconds=self.timeout,
+            after=options.after,
+            dedupe=dedupe,
+            dedupe_seconds=options.dedupe_seconds,
+        )
+        check_jobs([new])
+        return Call(new, self.result_hint)
+
+    def using(
+        self,
+        *,
+        key: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        round: int | None = None,
+        after: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
+        dedupe: str | bool | None = None,
+        dedupe_seconds: float | None = None,
+    ) -> Job[P, R]:
+        """Return the same job with other options for what is submitted through it.
+
+        - ``key``: jobs of one key run one at a time, in the order they were accepted;
+        - ``queue``, ``priority`` (higher first), ``round`` (waits for its gate);
+        - ``delay``: takes its place in line after so many seconds;
+        - ``after``: tickets, calls or ids of jobs that must be done first;
+        - ``dedupe``: a second job with this key is the first one; True: with the same arguments.
+        """
+        given = {
+            "key": key,
+            "queue": queue,
+            "priority": priority,
+            "delay": delay,
+            "round": round,
+            "after": None if after is None else frozenset(map(_id_of, after)),
+            "dedupe": dedupe,
+            "dedupe_seconds": dedupe_seconds,
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        other: Job[P, R] = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.options = msgspec.structs.replace(self.options, **changed)
+        return other
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, here and now, as if it were no job."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.kind!r}>"
+
+
+def takes_context(function: Callable[..., Any], hints: Hints) -> bool:
+    """Say whether a handler's first parameter asks for its context."""
+    first = next(iter(inspect.signature(function).parameters), None)
+    return first is not None and hints.get(first) is Context
+
+
+def _id_of(one: UUID | Ticket[Any] | Call[Any]) -> UUID:
+    if isinstance(one, UUID):
+        return one
+    if isinstance(one, Ticket | Call):
+        return one.id
+    raise BadInput(f"after takes tickets, calls or ids of jobs, not {type(one).__name__}.")

@@ -1,0 +1,89 @@
+"""A ticket: what a producer gets for a job, to ask about it later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
+
+from inturn.model.errors import JobCancelled, JobFailed, ResultTimeout
+from inturn.model.job import JobState, JobView
+from inturn.model.job import Ticket as Accepted
+from inturn.queue.arguments import decode_result
+
+if TYPE_CHECKING:
+    from inturn.queue.app import App
+
+Result = TypeVar("Result", covariant=True)
+
+LOOK_SECONDS_FIRST = 0.005
+LOOK_SECONDS_MAX = 0.25
+
+
+class Ticket(Generic[Result]):
+    """A job that was accepted: its id, and its place in line if it has one yet."""
+
+    __slots__ = ("_accepted", "_app", "_hint")
+
+    def __init__(self, app: App, accepted: Accepted, hint: Any) -> None:
+        self._app, self._accepted, self._hint = app, accepted, hint
+
+    @property
+    def id(self) -> UUID:
+        """The job's id."""
+        return self._accepted.id
+
+    @property
+    def lane(self) -> int | None:
+        """The lane it stands in; None while it is delayed or waits for others."""
+        return self._accepted.lane
+
+    @property
+    def position(self) -> int | None:
+        """Its position in the lane, if it stands in one."""
+        return self._accepted.position
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether its dedupe key was known: then this is the first job's ticket."""
+        return self._accepted.duplicate
+
+    async def status(self) -> JobView:
+        """Return the job with its state and everything else that is known about it."""
+        return await self._app.run(lambda store: store.job(self.id))
+
+    async def explain(self) -> str:
+        """Say in a sentence why the job is where it is."""
+        return await self._app.run(lambda store: store.explain(self.id))
+
+    async def cancel(self, *, by: str = "its producer") -> JobState:
+        """Cancel the job if it does not run yet; return the state it has now."""
+        return await self._app.run(lambda store: store.cancel(self.id, by=by))
+
+    async def result(self, timeout: float | None = None) -> Result:
+        """Wait until the job is done and return what its handler returned.
+
+        Raises ``JobFailed`` if it is dead, ``JobCancelled``, or ``ResultTimeout`` after ``timeout``
+        seconds. None if the handler returned nothing, or its result is no longer kept.
+        """
+        loop = asyncio.get_running_loop()
+        ends_at = None if timeout is None else loop.time() + timeout
+        pause = LOOK_SECONDS_FIRST
+        while True:
+            view = await self.status()
+            if view.state is JobState.DONE:
+                found = await self._app.run(lambda store: store.result(self.id))
+                result: Any = None if found is None else decode_result(found, self._hint)
+                return result  # type: ignore[no-any-return]
+            if view.state is JobState.DEAD:
+                raise JobFailed(self.id, view.reason or "")
+            if view.state is JobState.CANCELLED:
+                raise JobCancelled(self.id, view.reason or "")
+            if ends_at is not None and loop.time() + pause > ends_at:
+                raise ResultTimeout(self.id, timeout or 0.0, await self.explain())
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+
+    def __repr__(self) -> str:
+        place = "" if self.position is None else f", position {self.position} of lane {self.lane}"
+        return f"<Ticket of job {self.id}{place}>"

@@ -1,0 +1,270 @@
+"""An app: jobs declared on it are accepted by its store, from any loop and any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from inturn.model.errors import (
+    BadInput,
+    DedupeConflict,
+    JobCancelled,
+    JobFailed,
+    OutOfBounds,
+    ResultTimeout,
+    UnknownDependency,
+)
+from inturn.model.job import JobState
+from inturn.policy.retry import RetryPolicy
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Verdict
+from inturn.queue.app import App
+from inturn.queue.ticket import Ticket
+
+
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    if request.param == "memory":
+        return "sqlite:///:memory:"
+    found: str = request.getfixturevalue("postgres_url")
+    asyncio.run(App(found).migrate())
+    return found
+
+
+@pytest.fixture
+def made(url: str) -> App:
+    """An app that nobody has used yet."""
+    app = App(url)
+
+    @app.job(queue="mail", attempts=2, timeout=60)
+    async def send(to: str, copies: int = 1) -> int:
+        return copies
+
+    return app
+
+
+@pytest_asyncio.fixture
+async def app(made: App) -> AsyncIterator[App]:
+    async with made:
+        yield made
+
+
+async def settle(app: App, verdict: Verdict) -> None:
+    """Run the next job of the queue, as a worker would."""
+    [claim] = await app.run(lambda store: store.claim("mail", jobs_max=1, worker="w"))
+    outcome = Outcome(claim.jobs[0], verdict)
+    await app.run(lambda store: store.settle([Settlement(claim.lease, [outcome])], worker="w"))
+
+
+async def test_a_submitted_job_is_kept_as_it_was_declared(app: App) -> None:
+    ticket = await app.jobs["send"].submit("a@b.c")
+    view = await ticket.status()
+    job = view.job
+    assert (job.kind, job.queue, job.payload) == ("send", "mail", '{"to":"a@b.c"}')
+    assert (job.attempts_max, job.timeout_seconds, job.priority) == (2, 60.0, 0)
+    assert (view.lane, view.position) == (ticket.lane, ticket.position)
+    assert "no live worker takes kind 'send'" in await ticket.explain()
+
+
+async def test_options_are_of_the_submission_and_not_of_the_job(app: App) -> None:
+    send = app.jobs["send"]
+    other = send.using(key="customer-7", priority=2, queue="slow", delay=30)
+    job = (await (await other.submit(to="a")).status()).job
+    assert (job.key, job.priority, job.queue) == ("customer-7", 2, "slow")
+    plain = (await (await send.submit(to="a")).status()).job
+    assert (plain.key, plain.priority, plain.queue) == (None, 0, "mail")
+    assert other.using(key="b").options.queue == "slow"
+
+
+async def test_many_are_accepted_all_or_none_in_order(app: App) -> None:
+    send = app.jobs["send"]
+    tickets = await app.submit_many([send.using(key="k").call(str(n)) for n in range(5)])
+    assert [ticket.position for ticket in tickets] == [1, 2, 3, 4, 5]
+    call = send.call("x")
+    with pytest.raises(UnknownDependency):
+        await app.submit_many([call, send.using(after=[send.call("never")]).call("y")])
+    assert await app.submit_many([]) == []
+    [after] = await app.submit_many([send.using(after=[tickets[0]]).call("y")])
+    assert (await after.status()).waits_for == (tickets[0].id,)
+
+
+async def test_a_dedupe_key_gives_the_first_jobs_ticket(app: App) -> None:
+    send = app.jobs["send"]
+    first = await send.using(dedupe="mail-42").submit("a")
+    second = await send.using(dedupe="mail-42").submit("a")
+    assert (second.id, second.is_duplicate, first.is_duplicate) == (first.id, True, False)
+    with pytest.raises(DedupeConflict):
+        await send.using(dedupe="mail-42").submit("b")
+    same = send.using(dedupe=True)
+    assert (await same.submit("a")).id == (await same.submit(to="a")).id
+    assert (await same.submit("b")).is_duplicate is False
+
+
+async def test_a_result_comes_back_as_its_type(app: App) -> None:
+    ticket = await app.jobs["send"].submit("a")
+    waiting = asyncio.create_task(ticket.result(timeout=10))
+    await settle(app, Done(result="7"))
+    assert await waiting == 7
+    nothing = await app.jobs["send"].submit("a")
+    await settle(app, Done())
+    assert await nothing.result(timeout=0) is None
+
+
+async def test_a_result_that_will_never_come_is_an_error(app: App) -> None:
+    send = app.jobs["send"]
+    late = await send.submit("a")
+    with pytest.raises(ResultTimeout, match=r"no result after 0.02 s: It is ready, but no live"):
+        await late.result(timeout=0.02)
+    assert await late.cancel(by="ann") is JobState.CANCELLED
+    with pytest.raises(JobCancelled, match="cancelled by ann"):
+        await late.result(timeout=1)
+    dead = await send.submit("a")
+    await settle(app, Bury("hopeless"))
+    with pytest.raises(JobFailed, match=f"hopeless.*inturn dead show {dead.id}"):
+        await dead.result(timeout=1)
+
+
+async def test_a_job_is_still_the_function_it_was(app: App) -> None:
+    send = app.jobs["send"]
+    assert await send("a", copies=4) == 4
+    assert repr(send) == "<Job 'send'>"
+
+
+async def test_calls_from_other_threads_and_loops_reach_the_one_store(app: App) -> None:
+    send = app.jobs["send"]
+    await send.submit("here")
+    found: list[Ticket[Any]] = []
+
+    def in_a_thread() -> None:
+        found.append(send.submit_sync("sync"))
+        found.append(asyncio.run(send.submit("another loop")))
+
+    await asyncio.to_thread(in_a_thread)
+    assert [(await one.status()).state for one in found] == ["waiting", "waiting"]
+
+
+async def test_sync_calls_on_the_apps_own_loop_are_refused(app: App) -> None:
+    await app.open()
+    with pytest.raises(BadInput, match=r"await job\.submit"):
+        app.jobs["send"].submit_sync("a")
+
+
+def test_sync_callers_need_no_loop(made: App) -> None:
+    send = made.jobs["send"]
+    tickets = [send.submit_sync(str(n)) for n in range(3)]
+    assert [ticket.position for ticket in tickets] == [1, 2, 3]
+    threads = [threading.Thread(target=send.submit_sync, args=("x",)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made.sync(made.run(lambda store: store.jobs())).rows) == 11
+    asyncio.run(made.close())
+
+
+SCRIPT = """
+import asyncio, sys
+from inturn.queue.app import App
+
+app = App(sys.argv[1])
+
+@app.job
+def send(to: str) -> None: ...
+
+first = asyncio.run(send.submit("a"))
+second = asyncio.run(send.submit("b"))
+third = send.submit_sync("c")
+print(first.position, second.position, third.position, asyncio.run(first.status()).state)
+asyncio.run(app.close())
+"""
+
+
+def test_one_loop_after_another(url: str) -> None:
+    """As in a script that calls asyncio.run twice: connections end with the loop they were on."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, url], capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("1 2 3 waiting\n", "")
+
+
+def test_two_jobs_of_one_kind_are_refused() -> None:
+    app = App("sqlite:///:memory:")
+    app.job(kind="mail")(_plain)
+    with pytest.raises(BadInput, match="two jobs of kind 'mail'"):
+        app.job(kind="mail")(_plain)
+    app.job(_plain)
+    assert set(app.jobs) == {"mail", "_plain"}
+
+
+def _plain(n: int) -> None: ...
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    app = App("sqlite:///:memory:")
+    with pytest.raises(BadInput, match="kind"):
+        app.job(kind="")(_plain)
+    with pytest.raises(OutOfBounds, match="keep_result"):
+        app.job(kind="a", keep_result=-1.0)(_plain)
+    with pytest.raises(BadInput, match="attempts"):
+        app.job(kind="b", attempts=0)(_plain).call(1)
+    with pytest.raises(BadInput, match="after takes"):
+        app.job(kind="c")(_plain).using(after=[3])  # type: ignore[list-item]
+    job = app.job(kind="d", attempts=3, retry=RetryPolicy(base_seconds=0.2))(_plain)
+    assert (job.retry.attempts_max, job.retry.base_seconds) == (3, 0.2)
+
+
+def test_an_app_without_a_store_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INTURN_STORE", raising=False)
+    with pytest.raises(BadInput, match="INTURN_STORE"):
+        App()
+    monkeypatch.setenv("INTURN_STORE", "sqlite:///:memory:")
+    assert App().url == "sqlite:///:memory:"
+
+
+TYPED = """
+from inturn.queue.app import App
+from inturn.queue.context import Context
+
+app = App("sqlite:///:memory:")
+
+@app.job(queue="mail")
+async def send(ctx: Context, to: str, copies: int = 1) -> int:
+    return copies
+
+@app.job
+def plain(n: int) -> str:
+    return str(n)
+
+async def main() -> None:
+    number: int = await (await send.submit("a", copies=2)).result(timeout=1)
+    text: str = await plain.submit_sync(n=1).result()
+    await app.submit_many([send.call(to="a")])
+    await send.submit(5)                       # wrong
+    await send.submit()                        # wrong
+    await send.using(key="k").submit(too="a")  # wrong
+    plain.submit_sync("x")                     # wrong
+    wrong: str = await (await send.submit("a")).result()  # wrong
+"""
+
+
+def test_a_wrong_argument_is_an_error_of_types(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(TYPED)
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--output", "json", str(program)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = {msgspec.json.decode(line)["line"] for line in ran.stdout.splitlines()}
+    wanted = {n for n, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# wrong")}
+    assert found == wanted, ran.stdout + ran.stderr

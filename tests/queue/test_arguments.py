@@ -1,0 +1,190 @@
+"""Arguments: what a handler is called with comes back as it was submitted, or is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, PayloadTooLarge
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.queue.job import Job
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+ID = UUID("01900000-0000-7000-8000-000000000001")
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int
+    price: Decimal
+
+
+class Order(msgspec.Struct):
+    lines: list[Line]
+    at: datetime
+
+
+class Model:
+    """Looks as a pydantic model does."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def model_dump(self, *, mode: str) -> dict[str, int]:
+        assert mode == "json"
+        return {"n": self.n}
+
+    @classmethod
+    def model_validate(cls, value: dict[str, int]) -> Model:
+        if not isinstance(value, dict):
+            raise ValueError("a mapping is needed")
+        return cls(value["n"])
+
+
+@pytest.fixture
+def app() -> App:
+    return App("sqlite:///:memory:")
+
+
+def again(job: Job[..., Any], *args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that the handler gets for a call."""
+    return job.arguments.decode(job.call(*args, **kwargs).new.payload)
+
+
+def test_every_type_that_is_promised_comes_back_as_it_was(app: App) -> None:
+    @app.job
+    def work(
+        text: str, at: datetime, price: Decimal, id: UUID, order: Order, colour: Colour,
+        found: set[int], either: int | None, anything: Any, raw: bytes, model: Model,
+    ) -> None: ...  # fmt: skip
+
+    given: dict[str, Any] = {
+        "text": "é\n", "at": NOW, "price": Decimal("1.10"), "id": ID,
+        "order": Order([Line(1, Decimal("2.5"))], NOW), "colour": Colour.RED, "found": {1, 2},
+        "either": None, "anything": {"a": [1, 2.5, None, "x"]}, "raw": b"\x00\xff",
+    }  # fmt: skip
+    args, found = again(work, **given, model=Model(7))
+    assert args == []
+    assert found.pop("model").n == 7
+    assert found == given
+
+
+def test_positions_and_names_are_those_of_the_function(app: App) -> None:
+    @app.job
+    def work(a: int, /, b: int, *, c: int = 3) -> None: ...
+
+    assert again(work, 1, 2) == ([1], {"b": 2})
+    assert again(work, 1, b=2, c=4) == ([1], {"b": 2, "c": 4})
+
+
+def test_a_default_is_that_of_the_handler_that_runs(app: App) -> None:
+    """What was not said when it was submitted is not in the payload."""
+
+    @app.job
+    def work(a: int, options: list[str] | None = None, n: int = 5) -> None: ...
+
+    assert work.call(1).new.payload == '{"a":1}'
+    assert again(work, 1) == ([], {"a": 1})
+
+
+def test_the_context_is_no_argument(app: App) -> None:
+    @app.job
+    async def work(ctx: Context, a: int) -> None: ...
+
+    assert work.has_context
+    assert again(work, 1) == ([], {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        ((), {}, "missing a required argument: 'to'"),
+        ((5,), {}, r"Expected `str`, got `int` - at `\$.to`"),
+        (("a",), {"n": "x"}, r"Expected `int`, got `str` - at `\$.n`"),
+        (("a",), {"wrong": 1}, "unexpected keyword argument 'wrong'"),
+        (("a", 1, 2), {}, "too many positional arguments"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused_before_anything_is_stored(
+    app: App, args: tuple[Any, ...], kwargs: dict[str, Any], said: str
+) -> None:
+    @app.job
+    def send(to: str, n: int = 1) -> None: ...
+
+    with pytest.raises(BadInput, match=f"job 'send' cannot be called like that: .*{said}"):
+        send.call(*args, **kwargs)
+
+
+@pytest.mark.parametrize("value", [object(), math.nan, [math.inf], "\ud800", lambda: 1])
+def test_a_value_that_is_not_json_is_refused(app: App, value: Any) -> None:
+    @app.job
+    def send(value: Any) -> None: ...
+
+    with pytest.raises(InvalidPayload):
+        send.call(value)
+
+
+def test_a_payload_that_is_too_large_is_refused(app: App) -> None:
+    @app.job
+    def send(value: str) -> None: ...
+
+    with pytest.raises(PayloadTooLarge):
+        send.call("x" * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ("{}", "missing required field `to`"),
+        ('{"to": 5}', "Expected `str`, got `int`"),
+        ('{"to": "a", "gone": 1}', "unknown field `gone`"),
+        ("[]", "Expected `object`, got `array`"),
+        ("null", "Expected `object`, got `null`"),
+    ],
+)
+def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, said: str) -> None:
+    @app.job
+    def send(to: str) -> None: ...
+
+    with pytest.raises(PayloadMismatch, match=f"(?s)job 'send': .*{said}.*retry the dead letter"):
+        send.arguments.decode(payload)
+
+
+def test_a_model_that_refuses_its_payload_is_a_mismatch(app: App) -> None:
+    @app.job
+    def send(model: Model) -> None: ...
+
+    with pytest.raises(PayloadMismatch, match="a mapping is needed"):
+        send.arguments.decode('{"model": 1}')
+
+
+def test_what_cannot_be_a_job_is_refused_where_it_is_declared(app: App) -> None:
+    with pytest.raises(BadInput, match=r"takes \*args"):
+
+        @app.job
+        def one(*args: int) -> None: ...
+
+    with pytest.raises(BadInput, match=r"takes \*options"):
+
+        @app.job
+        def two(**options: int) -> None: ...
+
+    with pytest.raises(BadInput, match="Nowhere"):
+
+        @app.job
+        def three(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    assert app.jobs == {}
