@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from typing import Any
 
 from inturn.model.lease import Claim, Wish
-from inturn.policy.settlement import Settlement
 from inturn.store.postgres.claim import claims_of
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.settle import settled
 from inturn.store.postgres.sql import query
 
 
-async def turn(
-    connection: Connection, settlements: Sequence[Settlement], wish: Wish, now: datetime | None
-) -> list[Claim]:
+async def turn(connection: Connection, settled: Sequence[Any], wish: Wish) -> list[Claim]:
     """Settle, and lease jobs of a queue if that can be done at once.
 
     Nothing claimed does not say that there is nothing: then claim by itself.
     """
-    arguments = settled(settlements, wish.worker, now)
-    if arguments is None:
-        return []
     rows = await connection.fetch(
         query("turn"),
-        *arguments,
+        *settled,
         wish.queue,
         wish.jobs_max,
         wish.lease_seconds,
