@@ -18,6 +18,7 @@ from typing import Any
 
 from inturn.model.errors import LeaseLost
 from inturn.model.job import NewJob
+from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -68,25 +69,33 @@ class Crew:
         return [words for words in said if "ready" not in words]
 
 
+def names(claims: list[Claim]) -> list[str]:
+    return [str(job.id) for claim in claims for job in claim.jobs]
+
+
 def say(**words: Any) -> None:
     print(json.dumps(words), flush=True)
 
 
 async def consume(store: Store, worker: str, stopping: asyncio.Event) -> None:
-    """Claim, hold for a moment, settle; say when each lease began and ended for us."""
+    """Claim, hold for a moment, settle; say when each lease began and ended for us.
+
+    Workers of even numbers settle and claim in one turn.
+    """
     chance = random.Random(worker)
+    takes_turns = int(worker[-1]) % 2 == 0
+    claims: list[Claim] = []
+    claimed_at = 0
     while True:
-        claims = await store.claim("default", jobs_max=chance.randint(1, 8), worker=worker)
-        claimed_at = time.monotonic_ns()
-        if not claims:
-            if stopping.is_set():
-                return
-            await store.wait(["default"], timeout_seconds=0.1)
-            continue
-        await asyncio.sleep(chance.random() * 0.004)
-        settled_at = time.monotonic_ns()
-        await store.settle([Settlement.done(claim) for claim in claims], worker=worker)
-        for claim in claims:
+        settled, settled_at = claims, time.monotonic_ns()
+        settlements = [Settlement.done(claim) for claim in settled]
+        wish: dict[str, Any] = {"jobs_max": chance.randint(1, 8), "worker": worker}
+        if takes_turns:
+            claims = await store.turn(settlements, "default", **wish)
+        else:
+            await store.settle(settlements, worker=worker)
+            claims = await store.claim("default", **wish)
+        for claim in settled:
             say(
                 worker=worker,
                 token=claim.lease.token,
@@ -95,6 +104,13 @@ async def consume(store: Store, worker: str, stopping: asyncio.Event) -> None:
                 claimed_at=claimed_at,
                 settled_at=settled_at,
             )
+        claimed_at = time.monotonic_ns()
+        if claims:
+            await asyncio.sleep(chance.random() * 0.004)
+        elif stopping.is_set():
+            return
+        else:
+            await store.wait(["default"], timeout_seconds=0.1)
 
 
 async def consume_all(url: str, name: str, workers: int) -> None:
@@ -127,12 +143,12 @@ async def churn(url: str, name: str, seed: int) -> None:
             await store.enqueue(jobs)
             say(accepted=[[str(job.id), job.key] for job in jobs])
 
+    wish: dict[str, Any] = {"jobs_max": 3, "lease_seconds": LEASE_SECONDS_OF_CHURN}
+
     async def work(worker: str) -> None:
         while True:
-            claims = await store.claim(
-                "default", jobs_max=3, worker=worker, lease_seconds=LEASE_SECONDS_OF_CHURN
-            )
-            jobs = [str(job.id) for claim in claims for job in claim.jobs]
+            claims = await store.claim("default", worker=worker, **wish)
+            jobs = names(claims)
             say(began=jobs)
             try:
                 await store.settle([Settlement.done(claim) for claim in claims], worker=worker)
@@ -141,7 +157,20 @@ async def churn(url: str, name: str, seed: int) -> None:
             say(done=jobs)
             await store.reclaim()
 
-    await asyncio.gather(produce(), work(f"{name} 1"), work(f"{name} 2"))
+    async def work_in_turns(worker: str) -> None:
+        claims: list[Claim] = []
+        while True:
+            jobs, settlements = names(claims), [Settlement.done(claim) for claim in claims]
+            try:
+                claims = await store.turn(settlements, "default", worker=worker, **wish)
+            except LeaseLost:
+                claims = []
+                continue
+            say(done=jobs)
+            say(began=names(claims))
+            await store.reclaim()
+
+    await asyncio.gather(produce(), work(f"{name} 1"), work_in_turns(f"{name} 2"))
 
 
 def main() -> None:

@@ -7,10 +7,12 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable
+from typing import Any
 from uuid import UUID
 
 from inturn.model.errors import LeaseLost
 from inturn.model.job import JobState, NewJob
+from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.protocol import Store
 
@@ -68,19 +70,27 @@ class Load:
             await asyncio.sleep(0.005)
 
     async def _work(self, worker: str) -> None:
-        while not (self._all_produced.is_set() and await self._is_empty()):
-            claims = await self.store.claim(
-                "default", jobs_max=20, worker=worker, lease_seconds=LEASE_SECONDS, suspects_max=20
-            )
-            for claim in claims:
-                if claim.lease.key is not None:
-                    self.began[claim.lease.key] += [job.position for job in claim.jobs]
+        """Claim and settle; the first worker in one turn."""
+        claims: list[Claim] = []
+        wish: dict[str, Any] = {"jobs_max": 20, "worker": worker, "suspects_max": 20}
+        wish["lease_seconds"] = LEASE_SECONDS
+        while claims or not (self._all_produced.is_set() and await self._is_empty()):
+            settled, settlements = claims, [Settlement.done(claim) for claim in claims]
+            claims = []
             try:
-                await self.store.settle([Settlement.done(claim) for claim in claims], worker=worker)
+                if worker == "w0":
+                    claims = await self.store.turn(settlements, "default", **wish)
+                else:
+                    await self.store.settle(settlements, worker=worker)
             except LeaseLost:
                 self.lost += 1
             else:
-                self.finished.update(job.id for claim in claims for job in claim.jobs)
+                self.finished.update(job.id for claim in settled for job in claim.jobs)
+            if not claims:
+                claims = await self.store.claim("default", **wish)
+            for claim in claims:
+                if claim.lease.key is not None:
+                    self.began[claim.lease.key] += [job.position for job in claim.jobs]
             await self.store.reclaim()
 
     async def _is_empty(self) -> bool:

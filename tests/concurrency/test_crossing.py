@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections import Counter
+from typing import Any
+from uuid import UUID
 
-from inturn.model.job import JobState
+import pytest
+
+from inturn.model.job import JobState, NewJob
 from inturn.model.lane import QueueSettings
+from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done
+from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
-from tests.concurrency.support import claim, done, drain, enqueue, ids, job, jobs, quickly
+from tests.concurrency.support import (
+    claim,
+    done,
+    drain,
+    enqueue,
+    held_up,
+    ids,
+    job,
+    jobs,
+    quickly,
+    state,
+)
 
 
 async def test_two_transactions_settle_in_one_lane_and_enqueue_into_the_others(
@@ -26,6 +44,22 @@ async def test_two_transactions_settle_in_one_lane_and_enqueue_into_the_others(
         await quickly(t2.enqueue([job(one.lease.key)]))
     assert len(await drain(store)) == 2
     assert await store.check() == []
+
+
+async def test_two_transactions_free_what_waits_and_enqueue_behind_what_the_other_freed(
+    store: PostgresStore,
+) -> None:
+    await enqueue(store, job("a"), job("b"))
+    await drain(store)
+    first, second = await enqueue(store, job("c"), job("d"))
+    await enqueue(store, job("a", after=frozenset({first})), job("b", after=frozenset({second})))
+    [one], [other] = await claim(store, 1), await claim(store, 1)
+    async with store.transaction() as t1, store.transaction() as t2:
+        await t1.settle([Settlement.done(one)], worker="w")
+        await t2.settle([Settlement.done(other)], worker="w")
+        await quickly(t1.enqueue([job("b")]))
+        await quickly(t2.enqueue([job("a")]))
+    assert len(await drain(store)) == 4
 
 
 async def test_a_dead_letter_is_retried_while_its_lane_is_appended_to(
@@ -131,3 +165,162 @@ async def test_a_job_that_waits_for_one_being_cancelled_is_not_left_blocked(
         await store.reclaim()
     assert (await store.job(waiting)).state is JobState.DEAD
     assert ids(await claim(store)) != []
+
+
+@pytest.mark.parametrize("key", ["b", None], ids=["a lane that jobs join", "an open lane"])
+async def test_a_turn_has_settled_before_it_waits_for_a_lane(
+    store: PostgresStore, key: str | None
+) -> None:
+    """While it waits, others who want what it settled need not wait for it."""
+    await enqueue(store, job(key))
+    await drain(store)
+    [settled] = await enqueue(store, job("a", priority=1))
+    [one] = await claim(store, 1)
+    [due] = await enqueue(store, job(key, delay_seconds=0.01 if key else 0.0))
+    await asyncio.sleep(0.02)
+    async with store.transaction() as other:
+        await other.execute(
+            "select id from inturn.lane where key is not distinct from $1 for no key update", key
+        )
+        turning = asyncio.ensure_future(
+            store.turn([Settlement.done(one)], "default", jobs_max=9, worker="w1")
+        )
+        assert await held_up(turning)
+        assert await state(store, settled) is JobState.DONE
+        await quickly(store.enqueue([job("a")]))
+    assert due in ids(await quickly(turning))
+
+
+class Watched(PostgresStore):
+    """A store that remembers the claims that failed: a turn that has settled hides them."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, connections_max=20)
+        self.failed: list[Exception] = []
+
+    async def _claim(self, wish: Wish) -> list[Claim]:
+        try:
+            return await super()._claim(wish)
+        except Exception as error:
+            self.failed.append(error)
+            raise
+
+
+class Crossing:
+    """Workers who take turns, producers and an operator, on a few keys and kinds.
+
+    With ``transactions``, producers settle in one lane and enqueue into others in transactions that
+    take their time. Then only jobs without a key are buried: to retry a dead letter of a key takes
+    the lane's tail and then its row, and such a transaction has the row and may want the tail.
+    """
+
+    def __init__(self, store: PostgresStore, seconds: float, *, transactions: bool) -> None:
+        self.store = store
+        self._transactions = transactions
+        self.accepted: list[UUID] = []
+        self.done: Counter[UUID] = Counter()
+        self._ends_at = time.monotonic() + seconds
+        self._produced, self._over = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for number in range(6):
+                group.create_task(self._take_turns(random.Random(number)))
+            group.create_task(self._retry_dead_letters())
+            producing = [group.create_task(self._produce(random.Random(n))) for n in range(2)]
+            for number in range(3 if self._transactions else 0):
+                producing.append(group.create_task(self._cross(random.Random(number))))
+            await asyncio.wait(producing)
+            self._produced.set()
+
+    def _goes_on(self) -> bool:
+        return time.monotonic() < self._ends_at
+
+    async def _take_turns(self, chance: random.Random) -> None:
+        claims: list[Claim] = []
+        while claims or not self._over.is_set():
+            settlements = [self._judged(one, chance) for one in claims]
+            jobs_max = chance.choice((1, 3, 10))
+            claims = await self.store.turn(settlements, "default", jobs_max=jobs_max, worker="w")
+            self._count(settlements)
+            await asyncio.sleep(0 if claims else 0.002)
+
+    def _judged(self, claim: Claim, chance: random.Random) -> Settlement:
+        """Say mostly that jobs are done; once the time is over, only that."""
+        outcomes: list[Outcome] = []
+        for held in claim.jobs:
+            said: Verdict = Done()
+            if self._goes_on() and chance.random() < 0.15:
+                is_lasting = claim.lease.key is None or not self._transactions
+                said = Bury("no") if is_lasting else Retry(0.01, "boom", counted=False)
+                said = chance.choice((said, Retry(0.0, "boom", counted=is_lasting)))
+            outcomes.append(Outcome(held, said))
+            if claim.lease.key is not None and not isinstance(said, Done):
+                break
+        return Settlement(claim.lease, outcomes)
+
+    def _count(self, settlements: list[Settlement]) -> None:
+        self.done.update(
+            outcome.job.id
+            for settlement in settlements
+            for outcome in settlement.outcomes
+            if isinstance(outcome.verdict, Done)
+        )
+
+    async def _produce(self, chance: random.Random) -> None:
+        while self._goes_on():
+            batch = [self._new_job(chance) for _ in range(chance.randint(1, 6))]
+            self.accepted += await enqueue(self.store, *batch)
+            await asyncio.sleep(0.005)
+
+    async def _cross(self, chance: random.Random) -> None:
+        while self._goes_on():
+            claims = await claim(self.store, 2)
+            settlements = [Settlement.done(one) for one in claims]
+            batch = [self._new_job(chance) for _ in range(3)]
+            async with self.store.transaction() as transaction:
+                await transaction.settle(settlements, worker="w1")
+                await asyncio.sleep(chance.random() * 0.01)
+                await transaction.enqueue(batch)
+                await asyncio.sleep(chance.random() * 0.01)
+            self._count(settlements)
+            self.accepted += [one.id for one in batch]
+
+    def _new_job(self, chance: random.Random) -> NewJob:
+        options: dict[str, Any] = {"kind": chance.choice("kl"), "attempts_max": 3}
+        if self.accepted and chance.random() < 0.3:
+            options["after"] = frozenset(chance.choices(self.accepted[-40:], k=2))
+        elif chance.random() < 0.3:
+            options["delay_seconds"] = chance.choice((0.001, 0.03))
+        return job(chance.choice((None, "a", "b", "c")), **options)
+
+    async def _retry_dead_letters(self) -> None:
+        while not self._over.is_set():
+            letters = (await self.store.dead_letters()).rows
+            await self.store.dead_retry([letter.job.id for letter in letters])
+            await self.store.reclaim()
+            if self._produced.is_set() and await self._is_empty():
+                self._over.set()
+            await asyncio.sleep(0.02)
+
+    async def _is_empty(self) -> bool:
+        [found] = await self.store.queues()
+        live = found.waiting + found.running + found.retrying + found.scheduled + found.blocked
+        return live + found.dead == 0
+
+
+@pytest.mark.parametrize("transactions", [True, False], ids=["transactions", "dead letters"])
+async def test_turns_wait_for_nobody_who_waits_for_them(
+    store: PostgresStore, database: str, transactions: bool
+) -> None:
+    """What joins lanes meets what settles in them: no deadlock, nothing lost, nothing twice."""
+    watched = Watched(database)
+    await watched.open()
+    try:
+        crossing = Crossing(watched, seconds=2.5, transactions=transactions)
+        await crossing.run()
+    finally:
+        await watched.close()
+    assert watched.failed == []
+    assert len(crossing.accepted) > 200
+    assert crossing.done == Counter(crossing.accepted)

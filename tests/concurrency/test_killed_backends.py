@@ -6,14 +6,30 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Literal
+from uuid import UUID
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
+from inturn.model.errors import StoreBusy, StoreError, StoreFull, StoreUnavailable
+from inturn.model.job import JobState
+from inturn.model.lease import Claim, Wish
+from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.load import Load
-from tests.concurrency.support import ask, claim, drain, enqueue, job, jobs, quickly, sound
+from tests.concurrency.support import (
+    ask,
+    claim,
+    drain,
+    enqueue,
+    ids,
+    job,
+    jobs,
+    quickly,
+    sound,
+    state,
+)
 from tests.postgres_server import PostgresServer
 
 CUT_ONE = """
@@ -79,10 +95,13 @@ async def test_every_verb_finds_the_server_again_by_itself(
 ) -> None:
     """All connections are cut while they rest in the pool, before each verb."""
     await enqueue(store, *jobs(3, "a"), *jobs(3))
+    [held] = await claim(store, 1)
     verbs: list[Callable[[], Awaitable[object]]] = [
         lambda: store.enqueue([job("a"), job()]),
         lambda: store.enqueue(jobs(60, "b")),
         lambda: claim(store, 1),
+        lambda: store.turn([], "default", jobs_max=1, worker="w1"),
+        lambda: store.turn([Settlement.done(held)], "default", jobs_max=1, worker="w1"),
         lambda: store.extend([]),
         store.reclaim,
         store.queues,
@@ -105,3 +124,62 @@ async def test_a_listener_that_was_cut_hears_again(store: PostgresStore, reaper:
     await enqueue(store, job("a"))
     assert await quickly(waiting)
     assert len(await drain(store)) == 1
+
+
+class Interrupted(PostgresStore):
+    """A store in which something happens before every claim that is no part of a turn."""
+
+    interrupt: Callable[[], Awaitable[None]] | None = None
+
+    async def _claim(self, wish: Wish) -> list[Claim]:
+        if self.interrupt is not None:
+            await self.interrupt()
+        return await super()._claim(wish)
+
+
+@pytest_asyncio.fixture
+async def interrupted(store: PostgresStore, database: str) -> AsyncIterator[Interrupted]:
+    made = Interrupted(database)
+    await made.open()
+    yield made
+    await made.close()
+
+
+async def due_after_a_turn(store: PostgresStore) -> tuple[list[Claim], list[UUID]]:
+    """Hold a job, and make another that is due: a turn leaves it to a claim of its own."""
+    held = await enqueue(store, job("a"))
+    claims = await claim(store)
+    assert ids(claims) == held
+    due = await enqueue(store, job("b", delay_seconds=0.01))
+    await asyncio.sleep(0.02)
+    return claims, due
+
+
+async def test_a_backend_is_killed_between_the_settling_of_a_turn_and_its_claim(
+    interrupted: Interrupted, reaper: Any
+) -> None:
+    claims, due = await due_after_a_turn(interrupted)
+    interrupted.interrupt = lambda: reaper.execute(CUT_ALL)
+    settlements = [Settlement.done(one) for one in claims]
+    given = await quickly(interrupted.turn(settlements, "default", jobs_max=9, worker="w1"))
+    assert ids(given) == due
+    assert await state(interrupted, ids(claims)[0]) is JobState.DONE
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreBusy, StoreFull])
+async def test_a_turn_that_has_settled_gives_nothing_when_its_claim_cannot_be(
+    interrupted: Interrupted, error: type[StoreError]
+) -> None:
+    claims, due = await due_after_a_turn(interrupted)
+
+    async def fail() -> None:
+        raise error("broken by a test")
+
+    interrupted.interrupt = fail
+    settlements = [Settlement.done(one) for one in claims]
+    assert await interrupted.turn(settlements, "default", jobs_max=9, worker="w1") == []
+    assert await state(interrupted, ids(claims)[0]) is JobState.DONE
+    with pytest.raises(error):  # nothing was settled, so nothing is hidden
+        await interrupted.turn([], "default", jobs_max=9, worker="w1")
+    interrupted.interrupt = None
+    assert ids(await interrupted.turn([], "default", jobs_max=9, worker="w1")) == due

@@ -83,6 +83,18 @@ async def settle(store: Store | Transaction, settlements: Sequence[Settlement]) 
     await store.settle(settlements, worker="w1")
 
 
+async def turn(
+    store: Store,
+    settlements: Sequence[Settlement],
+    jobs_max: int = 100,
+    queue: str = "default",
+    **options: Any,
+) -> list[Claim]:
+    options.setdefault("worker", "w1")
+    options.setdefault("lease_seconds", LEASE_SECONDS)
+    return await store.turn(settlements, queue, jobs_max=jobs_max, **options)
+
+
 async def run_all(store: Store, queue: str = "default", jobs_max: int = 100) -> list[UUID]:
     """Claim and finish jobs until none is left to claim; return them in the order they ran."""
     ran: list[UUID] = []

@@ -287,3 +287,14 @@ async def test_a_dead_letter_that_was_put_back_and_done_is_done(store: Store) ->
     await store.dead_retry([dead])
     await settle(store, done(await claim(store)))
     assert await state(store, dead) is JobState.DONE
+
+
+@KEYS
+async def test_a_dead_letter_that_is_put_back_stands_last_in_its_line(
+    store: Store, key: str | None
+) -> None:
+    dead, *others = await enqueue(store, *jobs(3, key=key))
+    await settle(store, bury(await claim_one(store)))
+    await store.dead_retry([dead])
+    assert [(await store.job(one)).ahead for one in (*others, dead)] == [0, 1, 2]
+    assert await run_all(store) == [*others, dead]

@@ -26,7 +26,7 @@ EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 Call = Callable[[Store, Any, Any], Awaitable[Any]]
 """A verb of which one argument is still open. The claim is of one job, for those that need one."""
 
-NEED_A_LEASE = ("settle", "extend")
+NEED_A_LEASE = ("settle", "turn", "extend")
 
 
 def mistakes() -> Iterator[Any]:
@@ -62,6 +62,7 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield from _producers()
     yield from _workers()
     yield from _settling()
+    yield from _turns()
     yield from _operators()
     yield from _readers()
 
@@ -181,6 +182,35 @@ def _settling() -> Iterator[tuple[str, Call]]:
             yield f"settle({type(verdict).__name__}.{field}=)", with_verdict
 
 
+def _turns() -> Iterator[tuple[str, Call]]:
+    yield "turn(settlements)", lambda store, claim, value: _turn(store, value)
+    yield "turn([settlement])", lambda store, claim, value: _turn(store, [value])
+    yield (
+        "turn([_, settlement])",
+        lambda store, claim, value: _turn(store, [Settlement.done(claim), value]),
+    )
+    for option in ("queue", "jobs_max", "worker", "lease_seconds", "kinds", "suspects_max"):
+
+        def turn_with(store: Store, claim: Any, value: Any, name: str = option) -> Any:
+            return _turn(store, [Settlement.done(claim)], **{name: value})
+
+        def with_nothing(store: Store, claim: Any, value: Any, name: str = option) -> Any:
+            return _turn(store, [], **{name: value})
+
+        yield f"turn({option}=)", turn_with
+        yield f"turn([], {option}=)", with_nothing
+    for part in LEASE_PARTS:
+        for verdict in (Done(), Retry(1.0, "boom")):
+
+            def with_part(
+                store: Store, claim: Any, value: Any, name: str = part, said: Any = verdict
+            ) -> Any:
+                lease = msgspec.structs.replace(claim.lease, **{name: value})
+                return _turn(store, [Settlement(lease, [Outcome(claim.jobs[0], said)])])
+
+            yield f"turn({part}=, {verdict})", with_part
+
+
 def _operators() -> Iterator[tuple[str, Call]]:
     yield "configure(queue)", lambda store, claim, value: store.configure(value, QueueSettings())
     yield "configure(settings)", lambda store, claim, value: store.configure("default", value)
@@ -252,6 +282,12 @@ async def _settle(store: Store, claim: Claim, **parts: Any) -> None:
     """Settle with a part of the settlement replaced, in the store's verb and in a transaction's."""
     settlement = msgspec.structs.replace(Settlement.done(claim), **parts)
     await store.settle([settlement], worker="w")
+
+
+async def _turn(store: Store, settlements: Any, **options: Any) -> None:
+    """Take a turn at a queue that is empty, so that only what is settled changes."""
+    good = {"queue": "default", "jobs_max": 1, "worker": "w", "lease_seconds": 30.0}
+    await store.turn(settlements, **{**good, **options})
 
 
 def _short(value: Any) -> Any:

@@ -134,17 +134,12 @@ class Differential(RuleBasedStateMachine):
     def claim(
         self, queue: str, jobs_max: int, kind: str | None, suspects: bool, lease_seconds: float
     ) -> None:
-        # Between suspects no order is promised, so all of them are claimed, or none.
-        sqlite, postgres = self.pair.both(
-            lambda store, _: store.claim(
-                queue,
-                jobs_max=jobs_max + (100 if suspects else 0),
-                worker="w1",
-                lease_seconds=lease_seconds,
-                kinds=None if kind is None else {kind},
-                suspects_max=100 if suspects else 0,
-            )
-        )
+        wish = wished(jobs_max, kind, suspects, lease_seconds)
+        sqlite, postgres = self.pair.both(lambda store, _: store.claim(queue, **wish))
+        self.hold(sqlite, postgres)
+
+    def hold(self, sqlite: list[Claim], postgres: list[Claim]) -> None:
+        """Insist that both claimed the same, and keep it."""
         self.compare(seen.claims(sqlite), seen.claims(postgres))
         twins = {one.jobs[0].id: one for one in postgres}
         self.held += [(one, twins[one.jobs[0].id]) for one in sqlite]
@@ -158,6 +153,42 @@ class Differential(RuleBasedStateMachine):
         twins = self.held[number % len(self.held)]
         self.let_join()
         self.settle_twins(twins, said)
+        self.let_join()
+
+    @precondition(lambda self: self.held or self.gone)
+    @rule(
+        number=index,
+        said=st.lists(verdicts, min_size=1, max_size=4),
+        queue=queues,
+        jobs_max=st.sampled_from((1, 3, 30)),
+        kind=kinds,
+        suspects=st.booleans(),
+    )
+    def turn(
+        self,
+        number: int,
+        said: list[Verdict],
+        queue: str,
+        jobs_max: int,
+        kind: str | None,
+        suspects: bool,
+    ) -> None:
+        """Settle the first jobs of a claim, often one that is held, and claim in one turn."""
+        if any(view.state is JobState.BLOCKED for view in self.views.values()):
+            said = said[:1]
+        all_twins = [*self.held, *self.held, *self.gone]
+        twins = all_twins[number % len(all_twins)]
+        wish = wished(jobs_max, kind, suspects, 60.0)
+        self.let_join()
+        sqlite, postgres = self.pair.both(
+            lambda store, which: store.turn([settlement(twins[which], said)], queue, **wish)
+        )
+        if isinstance(sqlite, Refusal) or isinstance(postgres, Refusal):
+            self.compare(sqlite, postgres)
+            self.held = [one for one in self.held if one != twins]
+        else:
+            self.forget(twins, said)
+            self.hold(sqlite, postgres)
         self.let_join()
 
     @rule(queue=queues)
@@ -373,6 +404,17 @@ async def configure(store: Store, *, queue: str, settings: QueueSettings) -> Non
 
 async def claim_nothing(store: Store, *, queue: str) -> list[Claim]:
     return await store.claim(queue, jobs_max=1, worker="usher", kinds={"no such kind"})
+
+
+def wished(jobs_max: int, kind: str | None, suspects: bool, lease_seconds: float) -> dict[str, Any]:
+    """Say what to claim. Between suspects no order is promised: all of them come, or none."""
+    return {
+        "jobs_max": jobs_max + (100 if suspects else 0),
+        "worker": "w1",
+        "lease_seconds": lease_seconds,
+        "kinds": None if kind is None else {kind},
+        "suspects_max": 100 if suspects else 0,
+    }
 
 
 def settlement(claim: Claim, said: list[Verdict]) -> Settlement:

@@ -10,7 +10,7 @@ from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
-from tests.simulation.world import Worker, World
+from tests.simulation.world import Wish, Worker, World
 
 Step = Callable[[World], Awaitable[None]]
 
@@ -108,10 +108,13 @@ async def send_again(world: World) -> None:
 
 
 async def claim(world: World) -> None:
+    await world.claim(world.random.choice(world.workers), new_wish(world))
+
+
+def new_wish(world: World) -> Wish:
     random = world.random
-    await world.claim(
-        random.choice(world.workers),
-        random.choice(list(QUEUES)),
+    return Wish(
+        queue=random.choice(list(QUEUES)),
         jobs_max=random.choice((1, 2, 3, 5, 20)),
         suspects_max=random.choice((0, 1, 1, 3)),
         kinds=(random.choice(KINDS),) if random.random() < 0.15 else None,
@@ -120,7 +123,7 @@ async def claim(world: World) -> None:
 
 
 async def work(world: World) -> None:
-    """Let a worker run handlers of what it holds, and settle some of it."""
+    """Let a worker run handlers of what it holds, and settle some of it, often in a turn."""
     worker = busy_worker(world)
     if worker is None:
         return
@@ -130,9 +133,12 @@ async def work(world: World) -> None:
     settlements = [one for one in settlements if one.outcomes]
     if not settlements:
         return
-    if world.random.random() < 0.15:
+    chance = world.random.random()
+    if chance < 0.15:
         rolls_back = world.random.random() < 0.3
         await world.settle_and_enqueue(worker, settlements, [new_job(world)], rolls_back=rolls_back)
+    elif chance < 0.5:
+        await world.turn(worker, settlements, new_wish(world))
     else:
         await world.settle(worker, settlements)
 
@@ -186,7 +192,15 @@ async def settle_again(world: World) -> None:
     worker = world.random.choice(world.workers)
     if worker.sent:
         sent, worker.sent = worker.sent, []
-        await world.settle(worker, sent)
+        await settle_somehow(world, worker, sent)
+
+
+async def settle_somehow(world: World, worker: Worker, settlements: list[Settlement]) -> None:
+    """Settle by itself, or in a turn."""
+    if world.random.random() < 0.5:
+        await world.settle(worker, settlements)
+    else:
+        await world.turn(worker, settlements, new_wish(world))
 
 
 async def extend(world: World) -> None:
@@ -213,8 +227,8 @@ async def stall(world: World) -> None:
         return
     other = world.random.choice([one for one in world.workers if one is not worker])
     claim = world.random.choice(worker.held)
-    await world.claim(other, claim.lease.queue, jobs_max=5, suspects_max=5)
-    await world.settle(worker, [Settlement.done(claim)])
+    await world.claim(other, Wish(queue=claim.lease.queue, jobs_max=5, suspects_max=5))
+    await settle_somehow(world, worker, [Settlement.done(claim)])
 
 
 async def reclaim(world: World) -> None:

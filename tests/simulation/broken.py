@@ -32,6 +32,14 @@ class Broken:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
+    async def turn(
+        self, settlements: Sequence[Settlement], queue: str, **options: Any
+    ) -> list[Claim]:
+        """What settle or claim spoils is spoilt in a turn, too."""
+        await self.settle(settlements, worker=options["worker"])
+        claims: list[Claim] = await self.claim(queue, **options)
+        return claims
+
     async def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run statements behind the store's back; return the rows of the last."""
         rows: list[tuple[Any, ...]] = []
@@ -116,6 +124,32 @@ class TakesDoneTwice(Broken):
         }
 
 
+class ForgetsWhatATurnSettles(Broken):
+    """Takes a turn for a claim, as if what came with it had been settled before."""
+
+    checker = "leases"
+
+    async def turn(
+        self, settlements: Sequence[Settlement], queue: str, **options: Any
+    ) -> list[Claim]:
+        return await self.store.turn([], queue, **options)
+
+
+class ClaimsInARefusedTurn(Broken):
+    """Claims although what was to be settled is refused, and tells nobody."""
+
+    checker = "leases"
+
+    async def turn(
+        self, settlements: Sequence[Settlement], queue: str, **options: Any
+    ) -> list[Claim]:
+        try:
+            return await self.store.turn(settlements, queue, **options)
+        except LeaseLost:
+            await self.store.claim(queue, **options)
+            raise
+
+
 class RunsDoneJobsAgain(SpoilsClaims):
     """Moves the cursor of a drained open lane back over a job that was done."""
 
@@ -177,7 +211,8 @@ class LeasesLanesTwice(Broken):
             "join tail on tail.lane = lane.id "
             f"where queue = '{queue}' and token is not null and tail.last >= cursor "
             "and suspect_last < head and paused_at is null and exists (select 1 from job "
-            "where lane = lane.id and position = lane.cursor and round = 0 and kind = lane.kind)"
+            "where lane = lane.id and position = lane.cursor and round = 0 and kind = lane.kind "
+            "and id not in (select id from cancelled))"
         )
         for lane, *_ in opened:
             await self.sql(
@@ -373,16 +408,20 @@ class BuriesBystanders(Broken):
 
     checker = "suspects"
 
-    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
-        reclaimed = await self.store.reclaim(leases_max=leases_max)
+    async def jobs(self, **options: Any) -> Any:
+        """Do it at the last moment, before those who wait for the dead do not come to their end."""
         queues = await self.sql(
-            "select distinct queue from parked where suspect and rank_at is not null and round = 0"
+            "select distinct queue from parked "
+            "where suspect and attempt = 0 and rank_at is not null and round = 0"
         )
-        for (queue,) in queues if reclaimed.suspects else []:
+        for (queue,) in queues:
             for claim in await self.store.claim(queue, jobs_max=1, worker="gravedigger"):
-                outcomes = [Outcome(job, Bury("its worker died")) for job in claim.jobs]
-                await self.store.settle([Settlement(claim.lease, outcomes)], worker="gravedigger")
-        return reclaimed
+                settlement = Settlement.release(claim)
+                if claim.lease.alone and claim.lease.key is None and claim.jobs[0].attempt == 1:
+                    outcomes = [Outcome(job, Bury("its worker died")) for job in claim.jobs]
+                    settlement = Settlement(claim.lease, outcomes)
+                await self.store.settle([settlement], worker="gravedigger")
+        return await self.store.jobs(**options)
 
 
 class IgnoresAfter(Broken):

@@ -10,7 +10,7 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
 from inturn.store.protocol import Store
 from tests.simulation import actors, history
-from tests.simulation.world import Worker, World
+from tests.simulation.world import Wish, Worker, World
 
 STEPS = 150
 WORKERS = 4
@@ -77,7 +77,7 @@ async def let_go_on(world: World) -> None:
 async def finish(world: World, queue: str) -> bool:
     """Claim what there is and finish it, or die of it; say whether there was anything."""
     worker = world.workers[0]
-    claims = await world.claim(worker, queue, jobs_max=50, suspects_max=5)
+    claims = await world.claim(worker, Wish(queue=queue, jobs_max=50, suspects_max=5))
     settlements = []
     for claim in claims:
         if any(job.payload == actors.POISON for job in claim.jobs):

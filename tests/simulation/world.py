@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from inturn.model.clock import ManualClock
@@ -31,6 +32,21 @@ class Worker:
     name: str
     held: list[Claim] = field(default_factory=list)
     sent: list[Settlement] = field(default_factory=list)  # what it last settled
+
+
+@dataclass(kw_only=True)
+class Wish:
+    """What a worker asks for."""
+
+    queue: str
+    jobs_max: int
+    suspects_max: int = 1
+    kinds: Collection[str] | None = None
+    lease_seconds: float = 30.0
+
+    def options(self, worker: Worker) -> dict[str, Any]:
+        """Return it as the store's verbs take it."""
+        return {**vars(self), "worker": worker.name}
 
 
 @dataclass
@@ -73,37 +89,34 @@ class World:
 
     # Workers
 
-    async def claim(
-        self,
-        worker: Worker,
-        queue: str,
-        *,
-        jobs_max: int,
-        suspects_max: int = 1,
-        kinds: Collection[str] | None = None,
-        lease_seconds: float = 30.0,
-    ) -> list[Claim]:
-        claims = await self.store.claim(
-            queue,
-            jobs_max=jobs_max,
-            worker=worker.name,
-            lease_seconds=lease_seconds,
-            kinds=kinds,
-            suspects_max=suspects_max,
-        )
+    async def claim(self, worker: Worker, wish: Wish) -> list[Claim]:
+        claims = await self.store.claim(**wish.options(worker))
+        self.claimed(worker, wish, claims)
+        return claims
+
+    async def turn(self, worker: Worker, settlements: Sequence[Settlement], wish: Wish) -> None:
+        """Settle and claim in one turn: the claim sees what was settled, or nothing happens."""
+        try:
+            claims = await self.store.turn(settlements, **wish.options(worker))
+        except LeaseLost as error:
+            self.settle_refused(worker, settlements, error)
+        else:
+            self.settled(worker, settlements)
+            self.claimed(worker, wish, claims)
+
+    def claimed(self, worker: Worker, wish: Wish, claims: Sequence[Claim]) -> None:
         self.record(
             history.Claimed(
                 at=self.clock.now(),
-                queue=queue,
+                queue=wish.queue,
                 worker=worker.name,
-                jobs_max=jobs_max,
-                suspects_max=suspects_max,
-                kinds=kinds,
+                jobs_max=wish.jobs_max,
+                suspects_max=wish.suspects_max,
+                kinds=wish.kinds,
                 claims=claims,
             )
         )
         worker.held += claims
-        return claims
 
     async def settle(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
         try:

@@ -157,8 +157,8 @@ class Store(Protocol):
         """Settle, then claim: what a busy worker does, in one transaction and one round trip.
 
         As ``settle``: when that raises, nothing is written or claimed. Then as ``claim``, which
-        sees what was settled. Returns nothing rather than raise when the store went away after
-        the settlements were committed.
+        sees what was settled. Returns nothing rather than raise when the store went away, or
+        could not do its work, after the settlements were committed.
         """
         ...
 

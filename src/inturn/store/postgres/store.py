@@ -32,7 +32,7 @@ from inturn.model.admissible import (
     make_wish,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, QueueFull, StoreError, StoreUnavailable, UnknownJob
+from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
@@ -45,7 +45,7 @@ from inturn.store.postgres.enqueue import enqueue
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
-from inturn.store.postgres.settle import settle
+from inturn.store.postgres.settle import settle, settled
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.turn import turn
@@ -241,11 +241,11 @@ class PostgresStore:
             kinds=kinds,
             suspects_max=suspects_max,
         )
-        claims = await self._pool.run(
-            lambda connection: turn(connection, settlements, wish, self._now())
-        )
+        if (arguments := settled(settlements, worker, self._now())) is None:
+            return await self._claim(wish)
+        claims = await self._pool.run(lambda connection: turn(connection, arguments, wish))
         if not claims:
-            with contextlib.suppress(StoreUnavailable):  # what is settled is settled
+            with contextlib.suppress(StoreError):  # what is settled is settled
                 claims = await self._claim(wish)
         return claims
 

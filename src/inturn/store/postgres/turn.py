@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from typing import Any
 
 import asyncpg
 
 from inturn.model.lease import Claim, Wish
-from inturn.policy.settlement import Settlement
 from inturn.store.postgres.claim import claims_of
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.settle import settled
 from inturn.store.postgres.sql import query
 
 
-async def turn(
-    connection: Connection, settlements: Sequence[Settlement], wish: Wish, now: datetime | None
-) -> list[Claim]:
+async def turn(connection: Connection, settled: Sequence[Any], wish: Wish) -> list[Claim]:
     """Settle, and lease jobs of a queue if that can be done at once.
 
     Nothing claimed does not say that there is nothing: then claim by itself.
     """
-    arguments = settled(settlements, wish.worker, now)
-    if arguments is None:
-        return []
     try:
         rows = await connection.fetch(
             query("turn"),
-            *arguments,
+            *settled,
             wish.queue,
             wish.jobs_max,
             wish.lease_seconds,
@@ -36,6 +29,6 @@ async def turn(
             wish.suspects_max,
         )
     except asyncpg.ProgramLimitExceededError:  # the answer is too large, and nothing was written
-        await connection.execute(query("settle"), *arguments, False)
+        await connection.execute(query("settle"), *settled, False)
         return []
     return claims_of(wish.queue, rows)

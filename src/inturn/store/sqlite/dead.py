@@ -14,7 +14,7 @@ from inturn.store.sqlite.append import append
 from inturn.store.sqlite.drop import drop
 from inturn.store.sqlite.lanes import drop_lane, retry_lane
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob, errors_of, job_of, rank
+from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob, errors_of, job_of
 from inturn.store.sqlite.times import Micros, time_of
 
 
@@ -98,21 +98,8 @@ def _is_halted_on(connection: sqlite3.Connection, letter: WholeJob) -> bool:
 
 
 def _put_back(connection: sqlite3.Connection, now: Micros, letter: WholeJob) -> None:
-    """Let a dead letter wait again: keyed at its lane's tail, others by themselves.
-
-    A job without a key whose row in the log was pruned joins an open lane, so that it can be read
-    when it is done.
-    """
+    """Let a dead letter wait again, at its lane's tail."""
     queue = queue_row.made(connection, letter.queue)
     connection.execute("delete from dead where id = ?", (letter.id,))
-    known = "select 1 from job where id = ?"
-    if letter.key is None and connection.execute(known, (letter.id,)).fetchone() is not None:
-        rank_at = rank(now, letter.priority, queue.aging_seconds)
-        connection.execute(query("park_dead"), (*_columns(letter), now, rank_at))
-        return
     connection.execute("delete from job where id = ?", (letter.id,))
     append(connection, [letter], {queue.name: queue})
-
-
-def _columns(letter: WholeJob) -> tuple[object, ...]:
-    return tuple(getattr(letter, name) for name in letter.__struct_fields__)

@@ -55,8 +55,10 @@ begin
     if v_woken is null then
         return;
     end if;
-    -- At other isolation levels a tail that has moved could not be locked.
-    if current_setting('transaction_isolation') = 'read committed' then
+    -- At other isolation levels a tail that has moved could not be locked. And a longer transaction
+    -- would hold it until its commit: two that each settle and then enqueue into a lane that the
+    -- other's dependents joined would wait for each other.
+    if current_setting('transaction_isolation') = 'read committed' and not inturn.within() then
         perform inturn.promote(q, p_now, 1000) from unnest(v_woken) q;
     end if;
     perform pg_notify('inturn', q) from unnest(v_woken) q;

@@ -1,0 +1,491 @@
+"""Turn: settle, then claim what comes next, both in one transaction or neither."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import InturnError, LeaseLost, OutOfOrder, WrongJob
+from inturn.model.job import JobState
+from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.store.protocol import Store
+from tests.contract.support import (
+    EVERY_VERDICT,
+    attempts,
+    broken,
+    bury,
+    claim,
+    claim_one,
+    done,
+    enqueue,
+    fail,
+    ids,
+    job,
+    jobs,
+    lane,
+    queue_status,
+    release,
+    rows_of,
+    run_all,
+    settle,
+    state,
+    states,
+    stored,
+    turn,
+    verdicts,
+)
+
+KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+
+
+@KEYS
+async def test_the_next_jobs_come_with_the_settling_of_those_before(
+    store: Store, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(7, key=key))
+    claims = await claim(store, 2)
+    ran = ids(claims)
+    while claims:
+        claims = await turn(store, done(claims), 2)
+        assert await states(store, ran) == [JobState.DONE] * len(ran)
+        assert await states(store, ids(claims)) == [JobState.RUNNING] * len(ids(claims))
+        ran += ids(claims)
+    assert ran == made
+    assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
+
+
+@KEYS
+async def test_what_a_turn_gives_is_leased_to_the_worker(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(2, key=key))
+    before = await claim_one(store)
+    clock.advance(1)
+    [claimed] = await turn(store, done([before]), worker="me", lease_seconds=12.5)
+    assert (ids([claimed]), attempts([claimed])) == (made[1:], [1])
+    assert claimed.lease.token > before.lease.token
+    assert claimed.lease.until == clock.now() + timedelta(seconds=12.5)
+    view = await store.job(made[1])
+    assert (view.state, view.worker) == (JobState.RUNNING, "me")
+    assert view.leased_until == claimed.lease.until
+    with pytest.raises(LeaseLost):
+        await turn(store, done([before]))
+    await settle(store, done([claimed]))
+    assert await states(store, made) == [JobState.DONE] * 2
+
+
+async def test_a_lane_that_has_waited_longer_is_next(store: Store, clock: ManualClock) -> None:
+    """The lane that was settled takes the place in line that its next job gives it."""
+    await enqueue(store, job(key="a"))
+    clock.advance(1)
+    await enqueue(store, job(key="b"))
+    clock.advance(1)
+    await enqueue(store, job(key="a"), job(key="c", priority=5))
+    claims = await claim(store, 1)
+    keys = []
+    while claims:
+        keys += [one.lease.key for one in claims]
+        claims = await turn(store, done(claims), 1)
+    assert keys == ["c", "a", "b", "a"]
+
+
+async def test_a_turn_without_settlements_is_a_claim(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"), job())
+    [held] = await claim(store, 1)
+    for nothing in ([], [Settlement(held.lease, [])]):
+        claims = await turn(store, nothing)
+        assert ids(claims) == made[2:]
+        await settle(store, release(claims))
+    assert await state(store, made[0]) is JobState.RUNNING
+
+
+@KEYS
+async def test_a_turn_that_drains_its_queue_gives_nothing(store: Store, key: str | None) -> None:
+    await enqueue(store, job(key=key))
+    assert await turn(store, done(await claim(store))) == []
+    assert await turn(store, []) == []
+    assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
+
+
+async def test_an_unknown_queue_gives_nothing_and_is_not_made(store: Store) -> None:
+    made = await enqueue(store, job(key="a"))
+    assert await turn(store, done(await claim(store)), queue="never heard of") == []
+    assert [status.name for status in await store.queues()] == ["default"]
+    assert await states(store, made) == [JobState.DONE]
+
+
+@KEYS
+async def test_a_lane_that_a_turn_drained_is_woken_by_the_next_job(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    claims: list[Claim] = []
+    for _ in range(3):
+        [made] = await enqueue(store, job(key=key))
+        claims = await turn(store, done(claims))
+        assert ids(claims) == [made]
+        assert await turn(store, done(claims)) == []
+        clock.advance(5)  # an open lane is put to sleep only when it was idle for a while
+        assert await turn(store, []) == []
+        assert await store.check() == []
+        [made] = await enqueue(store, job(key=key))
+        claims = await turn(store, [])
+        assert ids(claims) == [made]
+
+
+async def test_a_turn_settles_in_one_queue_and_claims_from_another(store: Store) -> None:
+    mine, others = await enqueue(store, job(queue="p", key="a"), job(queue="q", key="a"))
+    await enqueue(store, job(queue="p", key="a"))
+    claims = await turn(store, done(await claim(store, 1, queue="p")), queue="q")
+    assert (ids(claims), [one.lease.queue for one in claims]) == ([others], ["q"])
+    assert await state(store, mine) is JobState.DONE
+
+
+async def test_a_turn_settles_leases_of_every_sort(store: Store) -> None:
+    [again] = await enqueue(store, job())
+    await settle(store, fail(await claim_one(store), delay=0))
+    made = await enqueue(store, job(key="a"), job(key="b"), job())
+    claims = await claim(store)
+    assert sorted(ids(claims)) == sorted([again, *made])
+    later = await enqueue(store, job(key="b"), job(), job(key="a"))
+    assert sorted(ids(await turn(store, done(claims)))) == sorted(later)
+    assert await states(store, [again, *made]) == [JobState.DONE] * 4
+
+
+async def test_no_more_jobs_come_than_were_asked_for(store: Store) -> None:
+    await enqueue(store, *jobs(4, key="a"), *jobs(4, key="b"), *jobs(4))
+    claims, counts = await claim(store, 1), []
+    while claims:
+        claims = await turn(store, done(claims), 5)
+        counts.append(len(ids(claims)))
+    assert counts == [5, 5, 1, 0]
+
+
+async def test_only_lanes_whose_head_is_of_a_kind_are_claimed(store: Store) -> None:
+    first, push, mail, plain = await enqueue(
+        store, job("mail", key="a"), job("push", key="a"), job("mail", key="b"), job("mail")
+    )
+    claims = await claim(store, 1)
+    claims = await turn(store, done(claims), kinds=["mail"])
+    assert sorted(ids(claims)) == sorted([mail, plain])
+    assert await turn(store, done(claims), kinds=["mail"]) == []
+    assert await turn(store, [], kinds=[]) == []
+    assert await states(store, [first, mail, plain]) == [JobState.DONE] * 3
+    assert ids(await turn(store, [], kinds=["push", "other"])) == [push]
+
+
+@KEYS
+async def test_no_more_suspects_come_than_were_asked_for(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    suspects = [made for n in range(3) for made in await enqueue(store, job(key=key and f"{n}"))]
+    await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    clock.advance(60)
+    await enqueue(store, *jobs(3, key="good"))
+    claims = await claim(store, 1, suspects_max=0)
+    counts = []
+    for suspects_max in (0, 1, 2):
+        claims = await turn(store, done(claims), 1 + suspects_max, suspects_max=suspects_max)
+        counts.append(sum(one.lease.alone for one in claims))
+    assert counts == [0, 1, 2]
+    await settle(store, done(claims))
+    assert await states(store, suspects) == [JobState.DONE] * 3
+
+
+@KEYS
+async def test_delayed_jobs_that_are_due_come_with_a_turn(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    first, later, soon = await enqueue(
+        store, job(key="a"), job(key=key, delay_seconds=60), job(key=key, delay_seconds=10)
+    )
+    claims = await claim(store)
+    assert ids(claims) == [first]
+    clock.advance(10)
+    claims = await turn(store, done(claims))
+    assert ids(claims) == [soon]
+    clock.advance(50)
+    assert ids(await turn(store, done(claims))) == [later]
+
+
+@KEYS
+async def test_jobs_that_waited_for_what_a_turn_settles_come_with_it(
+    store: Store, key: str | None
+) -> None:
+    [first] = await enqueue(store, job(key="a"))
+    after = await enqueue(store, *jobs(2, key=key, after=frozenset({first})))
+    claims = await claim(store)
+    assert ids(claims) == [first]
+    assert sorted(ids(await turn(store, done(claims)))) == sorted(after)
+
+
+async def test_jobs_that_waited_come_from_another_queue_too(store: Store) -> None:
+    [first] = await enqueue(store, job(queue="p"))
+    [after] = await enqueue(store, job(queue="q", key="a", after=frozenset({first})))
+    claims = await claim(store, queue="p")
+    assert ids(await turn(store, done(claims), queue="q")) == [after]
+
+
+@KEYS
+async def test_suspects_come_with_a_turn(store: Store, clock: ManualClock, key: str | None) -> None:
+    [suspect] = await enqueue(store, job(key=key))
+    await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    clock.advance(60)
+    [good] = await enqueue(store, job(key="good"))
+    claims = await claim(store, suspects_max=0)
+    assert ids(claims) == [good]
+    [claimed] = await turn(store, done(claims))
+    assert (ids([claimed]), attempts([claimed])) == ([suspect], [1])
+    assert claimed.lease.alone
+
+
+@KEYS
+async def test_retries_that_are_due_come_with_a_turn(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [again] = await enqueue(store, job(key=key))
+    claims = await turn(store, fail(await claim_one(store), delay=10))
+    assert claims == []
+    [other] = await enqueue(store, job(key="other"))
+    claims = await turn(store, [])
+    assert ids(claims) == [other]
+    clock.advance(10)
+    claims = await turn(store, done(claims))
+    assert (ids(claims), attempts(claims)) == ([again], [2])
+
+
+@KEYS
+async def test_a_cancelled_job_does_not_come_with_a_turn(store: Store, key: str | None) -> None:
+    _, gone, last = await enqueue(store, *jobs(3, key=key))
+    claims = await claim(store, 1)
+    await store.cancel(gone, by="ann")
+    assert ids(await turn(store, done(claims))) == [last]
+
+
+async def test_a_paused_queue_is_settled_in_and_gives_nothing(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"), job())
+    claims = await claim(store, 1)
+    await store.pause("default", by="ann")
+    assert await turn(store, done(claims)) == []
+    assert await states(store, made) == [JobState.DONE, JobState.WAITING, JobState.WAITING]
+    await store.resume("default")
+    assert sorted(ids(await turn(store, []))) == sorted(made[1:])
+
+
+async def test_a_paused_lane_gives_nothing(store: Store) -> None:
+    made = await enqueue(store, *jobs(2, key="a"), job(key="b"))
+    claims = await claim(store, 1)
+    await store.pause("default", key="a", by="ann")
+    assert ids(await turn(store, done(claims))) == [made[2]]
+    await store.resume("default", key="a")
+    assert ids(await turn(store, [])) == [made[1]]
+
+
+async def test_a_lane_that_a_turn_halts_gives_nothing(store: Store) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    dead, held = await enqueue(store, *jobs(2, key="a"))
+    assert await turn(store, bury(await claim_one(store))) == []
+    assert (await lane(store, "a")).state is LaneState.HALTED
+    assert await states(store, [dead, held]) == [JobState.DEAD, JobState.WAITING]
+
+
+async def test_a_round_that_is_not_open_gives_nothing(store: Store) -> None:
+    now, later = await enqueue(store, job(key="a"), job(key="a", round=1))
+    assert await turn(store, done(await claim(store))) == []
+    assert await states(store, [now, later]) == [JobState.DONE, JobState.WAITING]
+    await store.open_gate("default", 1)
+    assert ids(await turn(store, [])) == [later]
+
+
+@KEYS
+async def test_what_a_turn_leaves_out_stays_leased(store: Store, key: str | None) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    [claimed] = await claim(store, 3)
+    claims = await turn(store, [verdicts(claimed, Done())])
+    assert ids(claims) == ([] if key else made[3:])
+    assert await states(store, made[:3]) == [JobState.DONE, JobState.RUNNING, JobState.RUNNING]
+    rest = [Outcome(leased, Done()) for leased in claimed.jobs[1:]]
+    claims += await turn(store, [Settlement(claimed.lease, rest)])
+    assert ids(claims) == made[3:]
+
+
+@KEYS
+@pytest.mark.parametrize("on_dead", list(OnDead))
+@pytest.mark.parametrize(
+    "said",
+    [*EVERY_VERDICT, Done('"result"'), Retry(0.0, "boom"), Retry(0.0, "later", False)],
+    ids=["done", "retry", "bury", "release", "result", "retry at once", "retry uncounted"],
+)
+async def test_every_verdict_acts_as_it_does_in_a_settle(
+    store: Store, key: str | None, on_dead: OnDead, said: Verdict
+) -> None:
+    """The same history twice, apart and in turns, must look the same."""
+    seen = []
+    for queue in ("apart", "in turn"):
+        await store.configure(queue, QueueSettings(on_dead=on_dead))
+        made = await enqueue(store, *jobs(5, queue=queue, key=key))
+        shown = []
+        for jobs_max in (2, 1, 100):
+            for claimed in await claim(store, jobs_max, queue=queue):
+                settlements = [verdicts(claimed, said, *[Done()] * isinstance(said, Done))]
+                if queue == "apart":
+                    await settle(store, settlements)
+                    claims = await claim(store, jobs_max, queue=queue)
+                else:
+                    claims = await turn(store, settlements, jobs_max, queue=queue)
+                shown.append(await look(store, made, queue, claims))
+                await settle(store, release(claims))
+        seen.append(shown)
+    assert seen[0] == seen[1]
+
+
+async def look(store: Store, made: list[UUID], queue: str, claims: list[Claim]) -> Any:
+    """What can be seen of a queue, without ids, tokens and names."""
+    views = [await store.job(id) for id in made]
+    stats = await store.stats(queue, since=await store.now() - timedelta(hours=1))
+    status = await queue_status(store, queue)
+    return (
+        [made.index(id) for id in ids(claims)],
+        attempts(claims),
+        [(one.lease.key, one.lease.first, one.lease.last, one.lease.alone) for one in claims],
+        [(view.state, view.attempt, view.errors, view.worker) for view in views],
+        [await store.result(id) for id in made],
+        [msgspec.structs.replace(stat, queue="") for stat in stats],
+        (status.waiting, status.running, status.retrying, status.dead),
+    )
+
+
+async def stale(store: Store, clock: ManualClock) -> tuple[type[InturnError], Settlement]:
+    await enqueue(store, job(queue="lost"))
+    [claimed] = await claim(store, queue="lost", lease_seconds=1)
+    clock.advance(2)
+    await store.reclaim()
+    return LeaseLost, Settlement.done(claimed)
+
+
+async def forged(store: Store, clock: ManualClock) -> tuple[type[InturnError], Settlement]:
+    await enqueue(store, job(queue="p", key="a"), job(queue="q", key="a"))
+    [one], [other] = await claim(store, queue="p"), await claim(store, queue="q")
+    return WrongJob, Settlement(one.lease, [Outcome(other.jobs[0], Done('"mine"'))])
+
+
+async def disordered(store: Store, clock: ManualClock) -> tuple[type[InturnError], Settlement]:
+    await enqueue(store, *jobs(2, queue="p", key="a"))
+    [claimed] = await claim(store, queue="p")
+    return OutOfOrder, verdicts(claimed, Release(), Bury("hopeless"))
+
+
+async def ahead(store: Store, clock: ManualClock) -> tuple[type[InturnError], Settlement]:
+    await enqueue(store, *jobs(2, queue="p", key="a"))
+    [claimed] = await claim(store, queue="p")
+    return LeaseLost, Settlement(claimed.lease, [Outcome(claimed.jobs[1], Done())])
+
+
+@KEYS
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "behind"])
+@pytest.mark.parametrize("wrong", [stale, forged, disordered, ahead], ids=lambda one: one.__name__)
+async def test_003_09_a_refused_turn_writes_nothing_and_claims_nothing(
+    store: Store, clock: ManualClock, wrong: Any, is_first: bool, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    good = await claim(store, 2)
+    error, bad = await wrong(store, clock)
+    before = await stored(store), await rows_of(store, "stat"), await states(store, made)
+    views = [await store.job(id) for id in made]
+    settlements = [bad, *done(good)] if is_first else [*done(good), bad]
+    with pytest.raises(error):
+        await turn(store, settlements)
+    assert (await stored(store), await rows_of(store, "stat"), await states(store, made)) == before
+    assert [await store.job(id) for id in made] == views
+    assert ids(await turn(store, done(good))) == made[2:]
+    assert await states(store, made[:2]) == [JobState.DONE] * 2
+
+
+@KEYS
+@pytest.mark.parametrize(
+    ("table", "event"), [("lease", "insert"), ("lease", "delete"), ("stat", "insert")]
+)
+async def test_001_02_a_turn_that_breaks_off_settles_nothing_and_claims_nothing(
+    store: Store, key: str | None, table: str, event: str
+) -> None:
+    made = await enqueue(store, *jobs(4, key=key))
+    claims = await claim(store, 2)
+    before = await stored(store), await rows_of(store, "stat")
+    async with broken(store, table, event):
+        with pytest.raises(Exception, match="broken by a test"):
+            await turn(store, done(claims))
+    assert (await stored(store), await rows_of(store, "stat")) == before
+    assert await states(store, made) == [JobState.RUNNING] * 2 + [JobState.WAITING] * 2
+    assert ids(await turn(store, done(claims))) == made[2:]
+    assert await states(store, made) == [JobState.DONE] * 2 + [JobState.RUNNING] * 2
+
+
+@KEYS
+async def test_001_02_a_turn_that_is_cancelled_is_whole_or_nothing(
+    store: Store, key: str | None
+) -> None:
+    for turns in range(0, 12, 3):
+        queue = f"queue {turns}"
+        made = await enqueue(store, *jobs(4, queue=queue, key=key))
+        claims = await claim(store, 2, queue=queue)
+        turning = asyncio.ensure_future(turn(store, done(claims), queue=queue))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        turning.cancel()
+        await asyncio.gather(turning, return_exceptions=True)
+        assert await store.check() == []
+        # One read of all: it may still be committed behind the caller's back, but whole.
+        views = {view.job.id: view.state for view in (await store.jobs(queue=queue)).rows}
+        found = [views[id] for id in made]
+        assert found in (
+            [JobState.RUNNING] * 2 + [JobState.WAITING] * 2,
+            [JobState.DONE] * 2 + [JobState.RUNNING] * 2,
+        )
+
+
+async def test_003_03_two_workers_who_take_turns_never_hold_the_same_job(
+    store: Store, other_store: Store
+) -> None:
+    batch = [job(key=f"key {number % 7}" if number % 3 else None) for number in range(120)]
+    await store.enqueue(batch)
+    held: list[UUID] = []
+
+    async def drain(mine: Store, worker: str) -> None:
+        claims: list[Claim] = []
+        while claims := await turn(mine, done(claims), 4, worker=worker):
+            held.extend(ids(claims))
+            await asyncio.sleep(0)
+
+    workers = [(store, "w1"), (other_store, "w2"), (store, "w3"), (other_store, "w4")]
+    while (await queue_status(store)).waiting:
+        await asyncio.gather(*(drain(mine, worker) for mine, worker in workers))
+    assert len(held) == len(batch)
+    assert set(held) == {one.id for one in batch}
+    assert await run_all(store) == []
+
+
+async def test_a_wait_after_a_turn_that_took_all_ends_when_work_arrives(
+    store: Store, other_store: Store
+) -> None:
+    await enqueue(store, job(key="a"))
+    claims = await turn(store, [])
+    assert await turn(store, done(claims)) == []
+    assert await store.wait(["default"], timeout_seconds=0.05) is False
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=5.0))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    [made] = await enqueue(other_store, job(key="a"))
+    assert await waiting is True
+    assert ids(await turn(store, [])) == [made]
