@@ -20,6 +20,10 @@ InturnError
 │   ├── UnknownLane
 │   └── UnknownQueue
 ├── NotHalted                 a verb for halted lanes on a lane that is not
+├── PayloadMismatch           a payload does not fit its handler any more
+├── JobFailed                 the job whose result was awaited is dead
+├── JobCancelled              the job whose result was awaited will not run
+├── ResultTimeout             the job whose result was awaited is not done yet
 └── StoreError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
