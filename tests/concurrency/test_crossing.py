@@ -167,28 +167,37 @@ async def test_a_job_that_waits_for_one_being_cancelled_is_not_left_blocked(
     assert ids(await claim(store)) != []
 
 
-@pytest.mark.parametrize("key", ["b", None], ids=["a lane that jobs join", "an open lane"])
-async def test_a_turn_has_settled_before_it_waits_for_a_lane(
-    store: PostgresStore, key: str | None
-) -> None:
+async def test_a_turn_has_settled_before_it_waits_for_an_open_lane(store: PostgresStore) -> None:
     """While it waits, others who want what it settled need not wait for it."""
-    await enqueue(store, job(key))
+    await enqueue(store, job())
     await drain(store)
     [settled] = await enqueue(store, job("a", priority=1))
     [one] = await claim(store, 1)
-    [due] = await enqueue(store, job(key, delay_seconds=0.01 if key else 0.0))
-    await asyncio.sleep(0.02)
+    [waiting] = await enqueue(store, job())
     async with store.transaction() as other:
-        await other.execute(
-            "select id from inturn.lane where key is not distinct from $1 for no key update", key
-        )
+        await other.execute("select id from inturn.lane where key is null for no key update")
         turning = asyncio.ensure_future(
             store.turn([Settlement.done(one)], "default", jobs_max=9, worker="w1")
         )
         assert await held_up(turning)
         assert await state(store, settled) is JobState.DONE
         await quickly(store.enqueue([job("a")]))
-    assert due in ids(await quickly(turning))
+    assert waiting in ids(await quickly(turning))
+
+
+async def test_who_lets_jobs_join_a_lane_does_not_wait_for_it(store: PostgresStore) -> None:
+    """A settle holds its lanes, and may wait for a blocked job that a claim lets join one."""
+    await enqueue(store, job("b"))
+    await drain(store)
+    await enqueue(store, job("a", priority=1))
+    [one] = await claim(store, 1)
+    [due] = await enqueue(store, job("b", delay_seconds=0.01))
+    await asyncio.sleep(0.02)
+    async with store.transaction() as other:
+        await other.execute("select id from inturn.lane where key = 'b' for no key update")
+        assert await quickly(claim(store)) == []
+        await quickly(store.turn([Settlement.done(one)], "default", jobs_max=9, worker="w1"))
+    assert await drain(store) == [due]
 
 
 class Watched(PostgresStore):
@@ -210,8 +219,7 @@ class Crossing:
     """Workers who take turns, producers and an operator, on a few keys and kinds.
 
     With ``transactions``, producers settle in one lane and enqueue into others in transactions that
-    take their time. Then only jobs without a key are buried: to retry a dead letter of a key takes
-    the lane's tail and then its row, and such a transaction has the row and may want the tail.
+    take their time.
     """
 
     def __init__(self, store: PostgresStore, seconds: float, *, transactions: bool) -> None:
@@ -251,9 +259,7 @@ class Crossing:
         for held in claim.jobs:
             said: Verdict = Done()
             if self._goes_on() and chance.random() < 0.15:
-                is_lasting = claim.lease.key is None or not self._transactions
-                said = Bury("no") if is_lasting else Retry(0.01, "boom", counted=False)
-                said = chance.choice((said, Retry(0.0, "boom", counted=is_lasting)))
+                said = chance.choice((Bury("no"), Retry(0.0, "boom")))
             outcomes.append(Outcome(held, said))
             if claim.lease.key is not None and not isinstance(said, Done):
                 break

@@ -137,6 +137,7 @@ create or replace function inturn.fit_lane(
 declare
     l record;
     v_rank_at timestamptz;
+    v_end bigint;  -- up to here, positions may be taken
 begin
     select o.key, o.cursor, o.head_attempt, o.rank_at, o.priority, o.cancelled_last, t.last, t.round
     into l
@@ -145,7 +146,7 @@ begin
     where o.id = p_lane;
     key := l.key;
     first := l.cursor;
-    last := least(l.last, l.cursor + p_left - 1);
+    v_end := l.last;
     attempt := case when l.key is null then 1 else l.head_attempt + 1 end;
     room := p_left;
     drained := l.key is not null;
@@ -156,43 +157,52 @@ begin
         into v_rank_at
         from inturn.job j where j.lane = p_lane and j.position = l.cursor;
         drained := l.rank_at < v_rank_at - interval '1 second';
-        if drained and last >= first and p_may_move then
+        if drained and v_end >= first and p_may_move then
             update inturn.lane o set rank_at = v_rank_at where o.id = p_lane;
             moved := true;
             return;
         end if;
     elsif l.round > p_gate then
-        last := least(last, (
+        v_end := least(v_end, (
             select min(j.position) - 1 from inturn.job j
             where j.lane = p_lane and j.position >= l.cursor and j.round > p_gate));
     end if;
+    last := least(v_end, l.cursor + p_left - 1);
     if cancels then
         select a.first, a.last, a.room into first, last, room
-        from inturn.around_cancelled(p_lane, l.key, first, last, room) a;
+        from inturn.around_cancelled(p_lane, l.key, l.cursor, v_end, p_left) a;
     end if;
 end $$;
 
--- Fit a run around cancelled positions: those at the cursor are passed; a keyed run ends before the
--- next one; in an open run they are gaps, and make room for as many jobs more.
+-- Fit a run of p_left jobs, up to p_end, around cancelled positions: those at the cursor are
+-- passed; a keyed run ends before the next one; in an open run they are gaps, and make room for as
+-- many positions more.
 create or replace function inturn.around_cancelled(
-    p_lane bigint, p_key text, p_cursor bigint, p_last bigint, p_left integer,
+    p_lane bigint, p_key text, p_cursor bigint, p_end bigint, p_left integer,
     out first bigint, out last bigint, out room integer
 ) language plpgsql as $$
 declare
-    v_next bigint;
+    v_wanted bigint;
 begin
-    first := p_cursor; last := p_last; room := p_left;
+    first := p_cursor;
+    room := p_left;
     if exists (select from inturn.cancelled where lane = p_lane and position = p_cursor) then
         perform inturn.pass(p_lane, null);
         select cursor into first from inturn.lane where id = p_lane;
     end if;
-    select min(position) into v_next from inturn.cancelled
-    where lane = p_lane and position between first and last;
+    last := least(p_end, first + p_left - 1);
     if p_key is not null then
-        last := least(last, v_next - 1);
-    elsif v_next is not null then
-        room := room + (
+        last := least(last, (
+            select min(position) - 1 from inturn.cancelled
+            where lane = p_lane and position between first and last));
+        return;
+    end if;
+    loop
+        room := p_left + (
             select count(*) from inturn.cancelled
             where lane = p_lane and position between first and last);
-    end if;
+        v_wanted := least(p_end, first + room - 1);
+        exit when v_wanted = last;
+        last := v_wanted;
+    end loop;
 end $$;

@@ -1,8 +1,8 @@
 -- Let delayed jobs that are due, and jobs whose wait is over, join their lanes.
 --
--- A claim calls this, and a claim waits for no producer: the jobs of a key whose tail is held by an
--- open transaction stay where they are until a later claim, and keep no others waiting. All jobs of
--- one key go together or not at all, in the order in which they became due.
+-- A claim calls this, and a settle, and they wait for nobody: the jobs of a key whose tail or lane
+-- is held by another transaction stay where they are until a later claim, and keep no others
+-- waiting. All jobs of one key go together or not at all, in the order in which they became due.
 create or replace function inturn.promote(p_queue text, p_now timestamptz, p_jobs_max integer)
 returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -33,9 +33,7 @@ begin
         exit when d.ids is null;
         v_known := array(
             select t.key from inturn.tail t where t.queue = p_queue and t.key = any(d.wanted));
-        v_free := array(
-            select t.key from inturn.tail t where t.queue = p_queue and t.key = any(v_known)
-            for update skip locked);
+        v_free := inturn.free_keys(p_queue, v_known);
         perform inturn.move_due(array(
             select due.id from unnest(d.ids, d.keys) as due(id, key)
             where due.key is null or due.key = any(v_free)), p_now);
@@ -54,6 +52,22 @@ begin
         end loop;
         exit when cardinality(d.ids) < p_jobs_max;
     end loop;
+end $$;
+
+-- Those of some keys whose tail and lane nobody else holds; both are ours then. (A settle holds its
+-- lanes, and may wait for a blocked job of which a claim just found that it waits no longer.)
+create or replace function inturn.free_keys(p_queue text, p_keys text[]) returns text[]
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_lanes bigint[];
+begin
+    v_lanes := array(
+        select t.lane from inturn.tail t where t.queue = p_queue and t.key = any(p_keys)
+        for update skip locked);
+    return array(
+        select l.key from inturn.lane l where l.id = any(v_lanes) for no key update skip locked);
 end $$;
 
 -- Take jobs out of parked and put them at the tails of their lanes, in the order they became due.

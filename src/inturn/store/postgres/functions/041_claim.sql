@@ -8,8 +8,8 @@
 -- positions are read by a later statement than the one that locked the lane, which so sees every
 -- cancel that came before (a cancel locks the lane, too).
 --
--- p_settled: the transaction has settled before, and so holds rows that others may wait for. It
--- waits for nobody then, and leaves it to the next claim to let jobs join lanes.
+-- p_settled: the transaction has settled before, and so holds rows that others may wait for: it
+-- does not wait for an open lane then.
 create or replace function inturn.claim(
     p_queue text, p_jobs_max integer, p_worker text, p_lease_seconds double precision,
     p_kinds text[], p_suspects_max integer, p_now timestamptz, p_settled boolean default false
@@ -30,9 +30,6 @@ declare
 begin
     select * into q from inturn.due(p_queue, v_now);
     if not found then
-        return;
-    end if;
-    if p_settled and (q.fresh or q.delayed) then
         return;
     end if;
     v_else := p_settled or q.sleepers or q.fresh or q.delayed or q.suspects or q.parked;

@@ -1,5 +1,5 @@
 -- A worker's turn: settle, then claim what comes next, in one transaction. Returns no rows where
--- the claim found nothing, or would have had to wait for another's lock: then claim by itself.
+-- the claim found nothing, or found every open lane in another claim's hands: then claim by itself.
 create or replace function inturn.turn(
     p_tokens bigint[], p_counts bigint[],
     p_open_tokens bigint[], p_open_lanes bigint[], p_open_firsts bigint[], p_open_lasts bigint[],

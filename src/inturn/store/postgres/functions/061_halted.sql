@@ -1,7 +1,9 @@
 -- Decide about a halted lane: retry its head in place, skip it, or drop it for good. Returns the
--- job's id; null when the lane is not halted; raises IT006 when there is no such lane.
+-- job's id; null when the lane is not halted (on p_job, if that is given); raises IT006 when there
+-- is no such lane.
 create or replace function inturn.decide_lane(
-    p_queue text, p_key text, p_decision text, p_by text, p_now timestamptz
+    p_queue text, p_key text, p_decision text, p_by text, p_now timestamptz,
+    p_job uuid default null
 ) returns uuid language plpgsql as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -11,7 +13,7 @@ begin
     if not found then
         raise exception 'queue % has no lane %', p_queue, p_key using errcode = 'IT006';
     end if;
-    if l.halted_at is null then
+    if l.halted_at is null or l.halted_job <> p_job then
         return null;
     end if;
     update inturn.lane set halted_at = null, halted_job = null where id = l.id;

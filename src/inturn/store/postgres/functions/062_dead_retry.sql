@@ -5,24 +5,17 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
 begin
-    d := inturn.lock_dead(p_job);
-    if d.id is null then
-        return false;
+    d := inturn.take_dead(p_job, 'retry', '', v_now);
+    if d.id is not null and d.queue is not null then
+        delete from inturn.dead where id = p_job;
+        delete from inturn.job where id = p_job;
+        perform inturn.append(
+            array[d.id], array[d.queue], array[d.key], array[d.kind], array[d.payload::text],
+            array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
+            array[d.timeout_seconds], array[d.enqueued_at], v_now);
+        perform pg_notify('inturn', d.queue);
     end if;
-    if exists (
-        select from inturn.lane where id = inturn.lane_of(d.queue, d.key) and halted_job = p_job
-    ) then
-        perform inturn.decide_lane(d.queue, d.key, 'retry', '', v_now);
-        return true;
-    end if;
-    delete from inturn.dead where id = p_job;
-    delete from inturn.job where id = p_job;
-    perform inturn.append(
-        array[d.id], array[d.queue], array[d.key], array[d.kind], array[d.payload::text],
-        array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
-        array[d.timeout_seconds], array[d.enqueued_at], v_now);
-    perform pg_notify('inturn', d.queue);
-    return true;
+    return d.id is not null;
 end $$;
 
 -- Cancel a dead letter for good; false when it is not dead (any more). A lane halted on it goes on.
@@ -33,19 +26,49 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     d inturn.dead;
 begin
-    d := inturn.lock_dead(p_job);
-    if d.id is null then
-        return false;
-    end if;
-    if exists (
-        select from inturn.lane where id = inturn.lane_of(d.queue, d.key) and halted_job = p_job
-    ) then
-        perform inturn.decide_lane(d.queue, d.key, 'drop', p_by, v_now);
-    else
+    d := inturn.take_dead(p_job, 'drop', p_by, v_now);
+    if d.id is not null and d.queue is not null then
         perform inturn.drop_dead(p_job, p_by, v_now);
     end if;
-    return true;
+    return d.id is not null;
 end $$;
+
+-- A dead letter, locked; or decided about already, if a lane is halted on it: then its id and no
+-- more. Nothing at all when it is not dead.
+--
+-- A lane is locked only when it is halted on the letter, and then before it: whoever appends takes
+-- a tail, then perhaps its lane, and who settles and then enqueues in one transaction holds a lane
+-- and wants a tail. A letter's lane is halted on it from the moment it is dead, or never.
+create or replace function inturn.take_dead(
+    p_job uuid, p_decision text, p_by text, p_now timestamptz
+) returns inturn.dead language plpgsql as $$
+declare
+    d inturn.dead;
+begin
+    loop
+        select * into d from inturn.dead where id = p_job;
+        exit when not found;
+        if inturn.is_halted_on(d.queue, d.key, p_job) then
+            if inturn.decide_lane(d.queue, d.key, p_decision, p_by, p_now, p_job) is not null then
+                d := null;
+                d.id := p_job;
+                exit;
+            end if;
+        end if;
+        select * into d from inturn.dead where id = p_job for update;
+        -- It may have been retried, and have died again, since the look.
+        exit when not found or not inturn.is_halted_on(d.queue, d.key, p_job);
+    end loop;
+    return d;
+end $$;
+
+create or replace function inturn.is_halted_on(
+    p_queue text, p_key text, p_job uuid
+) returns boolean language sql volatile as $$
+    select exists (
+        select from inturn.lane
+        where id = inturn.lane_of(p_queue, p_key) and halted_job = p_job)
+$$;
 
 -- Dead letters in the order of their lanes, in which everyone locks tails.
 create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid
@@ -57,19 +80,3 @@ language sql stable as $$
     order by t.lane, d.id
     offset 0
 $$;
-
--- A dead letter, locked together with its lane if it has one: the tail, then the lane, then the
--- dead letter, the order in which everyone locks them.
-create or replace function inturn.lock_dead(p_job uuid) returns inturn.dead language plpgsql as $$
-declare
-    d inturn.dead;
-begin
-    perform from inturn.tail t
-    where t.lane = (select inturn.lane_of(x.queue, x.key) from inturn.dead x where x.id = p_job)
-    for update;
-    perform from inturn.lane l
-    where l.id = (select inturn.lane_of(x.queue, x.key) from inturn.dead x where x.id = p_job)
-    for update;
-    select * into d from inturn.dead where id = p_job for update;
-    return d;
-end $$;
