@@ -241,8 +241,8 @@ def dependencies(ledger: Ledger, event: Event) -> Iterator[str]:
                 yield f"job {account.job.id} is {view.state} and waits for {account.waits}"
     if isinstance(event, Accepted):
         known = ledger.accounts.keys() | {job.id for job in event.jobs}
-        for job in event.jobs:
-            for other in job.after:
+        for job, ticket in zip(event.jobs, event.tickets, strict=True):
+            for other in () if ticket.duplicate else job.after:
                 there = ledger.accounts.get(other)
                 if other not in known or (there is not None and there.end is JobState.CANCELLED):
                     yield f"job {job.id} was accepted after {other}, which can never be done"
