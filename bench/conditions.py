@@ -17,13 +17,19 @@ from bench.sizes import BATCH, CONNECTIONS, PAYLOAD_BYTES, PROCESSES, Sizes
 from tests.postgres_server import DatabaseServer
 
 
-def conditions(sizes: Sizes, on: DatabaseServer | None) -> dict[str, Any]:
-    """Gather what a reader needs to judge the figures."""
+def machine() -> dict[str, Any]:
+    """Gather what every figure depends on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found: dict[str, Any] = {
+    return {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
         f"{memory / 2**30:.0f} GiB",
         "load before": f"{os.getloadavg()[0]:.1f} (another's work shows here and in the figures)",
+    }
+
+
+def conditions(sizes: Sizes, on: DatabaseServer | None) -> dict[str, Any]:
+    """Gather what a reader needs to judge the figures."""
+    found: dict[str, Any] = machine() | {
         "disk": f"{tempfile.gettempdir()}, {_sync_milliseconds():.2f} ms to write 8 KiB and sync",
         "python": f"{platform.python_version()}, asyncpg {importlib.metadata.version('asyncpg')}",
         "sqlite": f"{sqlite3.sqlite_version}, journal_mode=wal, synchronous=full, both sides",

@@ -28,7 +28,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert [example.name for example in EXAMPLES] == ["engine.py"]
+    assert [example.name for example in EXAMPLES] == ["engine.py", "executor.py"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -36,18 +36,19 @@ def test_an_example_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
     assert run(example, tmp_path)
 
 
-def test_an_example_may_be_run_again(tmp_path: Path) -> None:
-    assert run(ROOT / "examples/engine.py", tmp_path) == run(ROOT / "examples/engine.py", tmp_path)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_may_be_run_again(example: Path, tmp_path: Path) -> None:
+    assert run(example, tmp_path) == run(example, tmp_path)
 
 
-def test_the_readme_shows_an_example_and_what_it_prints(tmp_path: Path) -> None:
+def test_the_readme_shows_every_example_and_what_it_prints(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [shown] = blocks(readme, "python")
-    [printed] = blocks(readme, "text")
-    assert shown == (ROOT / "examples/engine.py").read_text(encoding="utf-8")
-    copied = tmp_path / "copied.py"
-    copied.write_text(shown, encoding="utf-8")
-    assert run(copied, tmp_path) == printed
+    shown, printed = blocks(readme, "python"), blocks(readme, "text")
+    assert shown == [example.read_text(encoding="utf-8") for example in EXAMPLES]
+    for number, source in enumerate(shown):
+        copied = tmp_path / f"copied{number}.py"
+        copied.write_text(source, encoding="utf-8")
+        assert run(copied, tmp_path) == printed[number]
 
 
 def test_a_page_without_the_example_would_be_seen() -> None:

@@ -17,9 +17,9 @@ import pytest_asyncio
 from inturn.model.errors import (
     BadInput,
     DedupeConflict,
-    JobCancelled,
     JobFailed,
     OutOfBounds,
+    ResultCancelled,
     ResultTimeout,
     UnknownDependency,
 )
@@ -127,7 +127,7 @@ async def test_a_result_that_will_never_come_is_an_error(app: App) -> None:
     with pytest.raises(ResultTimeout, match=r"no result after 0.02 s: It is ready, but no live"):
         await late.result(timeout=0.02)
     assert await late.cancel(by="ann") is JobState.CANCELLED
-    with pytest.raises(JobCancelled, match="cancelled by ann"):
+    with pytest.raises(ResultCancelled, match="cancelled by ann"):
         await late.result(timeout=1)
     dead = await send.submit("a")
     await settle(app, Bury("hopeless"))

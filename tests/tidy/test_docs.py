@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inturn.executor import Executor, ExecutorSettings
 from inturn.model import errors
 from inturn.store.protocol import Store, Transaction
 
@@ -122,6 +123,17 @@ def test_every_verb_of_the_store_is_described() -> None:
     described = text.partition("### `transaction`")[2].partition("\n### ")[0]
     for verb in public_verbs(Transaction):
         assert f"t.{verb}(" in described
+
+
+def test_every_verb_and_setting_of_the_executor_is_described() -> None:
+    text = page("docs/reference/executor.md")
+    assert not list(headings_are_verbs(text, public_verbs(Executor)))
+    names = ExecutorSettings.__dataclass_fields__
+    assert not list(names_are_mentioned(text, [*names, *(f"SQ_{name.upper()}" for name in names)]))
+    metrics = re.findall(r'"(\w+_total|run_duration_seconds)"', page("src/inturn/metrics.py"))
+    assert len(metrics) == 6
+    wanted = [f"mycelian_shardqueue_{name}" for name in [*metrics, "queue_depth"]]
+    assert not list(names_are_mentioned(text, wanted))
 
 
 def test_every_table_is_described() -> None:

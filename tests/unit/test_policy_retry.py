@@ -15,6 +15,7 @@ from inturn.policy.retry import (
     RetryPolicy,
     after_failure,
     crash_delay_seconds,
+    describe,
 )
 from inturn.policy.verdict import Bury, Retry
 
@@ -103,3 +104,19 @@ def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> 
     delays = [crash_delay_seconds(crashes) for crashes in range(1, 9)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
     assert crash_delay_seconds(10_000) == CRASH_DELAY_SECONDS_MAX
+
+
+def test_004_14_errors_of_permanent_classes_are_buried_at_once() -> None:
+    policy = RetryPolicy(attempts_max=5, permanent=(LookupError,))
+    verdict = after_failure(1, KeyError("gone"), policy=policy, random=Random(1))
+    assert verdict == Bury("KeyError: 'gone'")
+    assert isinstance(after_failure(1, ValueError(), policy=policy, random=Random(1)), Retry)
+
+
+def test_an_error_is_described_even_if_it_cannot_say_itself() -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert describe(ValueError("no")) == "ValueError: no"
+    assert describe(Silent()) == "Silent (whose text cannot be read)"

@@ -36,6 +36,14 @@ RUNNING_MAX = 2**31 - 1
 PAGE_ROWS_MAX = 1_000
 DUE_JOBS_MAX = 1_000  # delayed jobs that one claim moves into their lanes
 
+SHARDS_MAX = 65_536  # of an executor
+SLOTS_MAX = 10_000
+QUEUE_SIZE_MAX = 10_000_000
+WAIT_SECONDS_MAX = 86_400.0  # for room, or between two attempts in a process
+HALTED_KEYS_MAX = 10_000
+FAILED_KEYS_MAX = 10_000  # whose failures are kept for a barrier; the oldest are forgotten
+SHARD_CACHE_KEYS_MAX = 8_192
+
 ATTEMPTS_DEFAULT = 5
 LEASE_SECONDS_DEFAULT = 30.0
 DEDUPE_SECONDS_DEFAULT = 86_400.0

@@ -9,10 +9,14 @@ InturnError
 │   ├── UnknownDependency     ``after`` names a job that is not there
 │   ├── DependencyCycle
 │   ├── WrongJob              a settlement carries a job of another lease
-│   └── InvalidStoreURL
+│   ├── InvalidStoreURL
+│   ├── InvalidSetting        a setting, or the variable it comes from, cannot be
+│   └── WaitsForItself        a job asked its executor for what cannot be while it runs
 ├── DedupeConflict            same dedupe key, other payload
 ├── JobConflict               same id, other payload
 ├── QueueFull                 a bound on depth was reached; says when to come back
+│   └── ShardFull             … of an executor; says which shard, how long, how long it may be
+│       └── EnqueueTimeout    … and stayed so while the caller waited (a TimeoutError)
 ├── LeaseLost                 the lease is gone and the jobs are someone else's
 ├── OutOfOrder                a keyed lane's jobs must be settled in their order
 ├── NotFound
@@ -22,8 +26,13 @@ InturnError
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
 ├── JobFailed                 the job whose result was awaited is dead
-├── JobCancelled              the job whose result was awaited will not run
+├── ResultCancelled           the job whose result was awaited will not run
 ├── ResultTimeout             the job whose result was awaited is not done yet
+├── ExecutorClosed            the executor was not started, or is stopped
+├── KeyHalted                 an earlier job of the key failed for good
+├── TooManyHalted             an executor has as many halted keys as it may
+├── EarlierFailure            a barrier found that an earlier job of its key had failed
+├── JobCancelled              the job was cancelled: it did not run, or not to its end
 └── StoreError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
@@ -103,6 +112,24 @@ class InvalidStoreURL(BadInput):
     """The store's address cannot be read."""
 
 
+class InvalidSetting(BadInput):
+    """A setting, or the environment variable that it comes from, cannot be what it is."""
+
+
+class WaitsForItself(BadInput):
+    """A call would wait for its own caller: a job for its own end, or a loop for itself."""
+
+    def __init__(self, verb: str, key: str | None) -> None:
+        self.verb, self.key = verb, key
+        super().__init__(
+            f"{verb} was called on the executor's own event loop, which it would block, and only "
+            f"that loop can end the wait. Use the verb of the same name that is awaited."
+            if key is None
+            else f"a job of key {key!r} called {verb}, which waits until this very job has ended. "
+            f"Call it from outside the executor's jobs."
+        )
+
+
 class DedupeConflict(InturnError):
     """The dedupe key was used for another job within its window."""
 
@@ -149,6 +176,41 @@ class QueueFull(InturnError):
             f"{where} holds {depth} jobs and may hold {depth_max}; there is no room for "
             f"{added} more. {advice}."
         )
+
+
+class ShardFull(QueueFull):
+    """An executor has no room for a job: its shard is full, or all shards together are."""
+
+    def __init__(self, key: str, shard: int, length: int, capacity: int, added: int = 1) -> None:
+        self.queue, self.key, self.depth, self.depth_max = "executor", key, length, capacity
+        self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
+        self.shard, self.length, self.capacity = shard, length, capacity
+        InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
+
+    def _seen(self) -> str:
+        more = "1 more" if self.added == 1 else f"{self.added} more"
+        return (
+            f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds "
+            f"{self.length} waiting jobs of {self.capacity} that fit; there is no room for {more}"
+        )
+
+    def _advice(self) -> str:
+        if self.added > self.capacity:
+            return "So many never fit: submit fewer at a time, or raise queue_size"
+        return "Submit more slowly, wait longer, or raise queue_size"
+
+
+class EnqueueTimeout(ShardFull, TimeoutError):
+    """An executor had no room for a job, and got none while the caller waited."""
+
+    def __init__(
+        self, key: str, shard: int, length: int, capacity: int, added: int, waited_seconds: float
+    ) -> None:
+        self.waited_seconds = waited_seconds
+        super().__init__(key, shard, length, capacity, added)
+
+    def _seen(self) -> str:
+        return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"
 
 
 class LeaseLost(InturnError):
@@ -231,7 +293,7 @@ class JobFailed(InturnError):
         )
 
 
-class JobCancelled(InturnError):
+class ResultCancelled(InturnError):
     """The job whose result was awaited was cancelled."""
 
     def __init__(self, job: UUID, reason: str) -> None:
@@ -245,6 +307,52 @@ class ResultTimeout(InturnError, TimeoutError):
     def __init__(self, job: UUID, seconds: float, why: str) -> None:
         self.job, self.seconds = job, seconds
         super().__init__(f"job {job} has no result after {seconds:g} s: {why}")
+
+
+class ExecutorClosed(InturnError):
+    """The executor takes no jobs: it has not been started, or it is stopping or stopped."""
+
+
+class KeyHalted(InturnError):
+    """An earlier job of the key failed for good, and the executor halts such keys."""
+
+    def __init__(self, key: str, error: str) -> None:
+        self.key, self.error = key, error
+        super().__init__(
+            f"key {key!r} is halted: an earlier job of it failed for good with {error!r}, so what "
+            f"comes behind it does not run. Mend the cause, then call resume({key!r})."
+        )
+
+
+class TooManyHalted(InturnError):
+    """An executor remembers as many halted keys as it may, and takes no jobs."""
+
+    def __init__(self, halted: int) -> None:
+        self.halted = halted
+        super().__init__(
+            f"{halted:,} keys of this executor are halted, which is the bound: something fails "
+            f"everywhere. Look at halted(), mend the cause, then resume them."
+        )
+
+
+class EarlierFailure(InturnError):
+    """Jobs of the key that came before a barrier failed for good."""
+
+    def __init__(self, key: str, failures: int, error: str) -> None:
+        self.key, self.failures, self.error = key, failures, error
+        jobs = "a job" if failures == 1 else f"{failures} jobs"
+        super().__init__(
+            f"{jobs} of key {key!r} before this barrier failed for good, the first with "
+            f"{error!r}. What came behind may rest on work that was never done."
+        )
+
+
+class JobCancelled(InturnError):
+    """The job was cancelled: it did not run, or not to its end."""
+
+    def __init__(self, key: str, why: str) -> None:
+        self.key, self.why = key, why
+        super().__init__(f"a job of key {key!r} was cancelled: {why}.")
 
 
 class StoreError(InturnError):

@@ -28,13 +28,15 @@ class RetryPolicy:
     """How often, and how long between: ``base`` doubled per attempt, capped, jittered.
 
     With ``jitter`` 1.0 ("full") a delay is drawn evenly from nothing to the doubled base, so that
-    jobs which failed together do not come back together. 0.0 gives the plain doubling.
+    jobs which failed together do not come back together. 0.0 gives the plain doubling. Errors of
+    the ``permanent`` classes, as ``Reject``, are never retried.
     """
 
     attempts_max: int = 5
     base_seconds: float = 1.0
     cap_seconds: float = 300.0
     jitter: float = 1.0
+    permanent: tuple[type[BaseException], ...] = ()
 
     def delay_seconds(self, attempt: int, random: Random) -> float:
         """Return how long to wait after the given attempt (the first is 1) has failed."""
@@ -53,10 +55,20 @@ def after_failure(
         if error.counted and attempt >= policy.attempts_max:
             return _spent(attempt, str(error))
         return Retry(delay_seconds=error.after, error=str(error), counted=error.counted)
-    described = f"{type(error).__name__}: {error}"
+    described = describe(error)
+    if isinstance(error, policy.permanent):
+        return Bury(described)
     if attempt >= policy.attempts_max:
         return _spent(attempt, described)
     return Retry(delay_seconds=policy.delay_seconds(attempt, random), error=described)
+
+
+def describe(error: BaseException) -> str:
+    """Return an error's class and its words, whatever its own ``str`` may raise."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__} (whose text cannot be read)"
 
 
 def _spent(attempt: int, error: str) -> Bury:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
-from inturn.model.errors import JobCancelled, JobFailed, ResultTimeout
+from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
 from inturn.model.job import JobState, JobView
 from inturn.model.job import Ticket as Accepted
 from inturn.queue.arguments import decode_result
@@ -63,8 +63,9 @@ class Ticket(Generic[Result]):
     async def result(self, timeout: float | None = None) -> Result:
         """Wait until the job is done and return what its handler returned.
 
-        Raises ``JobFailed`` if it is dead, ``JobCancelled``, or ``ResultTimeout`` after ``timeout``
-        seconds. None if the handler returned nothing, or its result is no longer kept.
+        Raises ``JobFailed`` if it is dead, ``ResultCancelled`` if it was cancelled, and
+        ``ResultTimeout`` after ``timeout`` seconds. None if the handler returned nothing, or its
+        result is no longer kept.
         """
         loop = asyncio.get_running_loop()
         ends_at = None if timeout is None else loop.time() + timeout
@@ -78,7 +79,7 @@ class Ticket(Generic[Result]):
             if view.state is JobState.DEAD:
                 raise JobFailed(self.id, view.reason or "")
             if view.state is JobState.CANCELLED:
-                raise JobCancelled(self.id, view.reason or "")
+                raise ResultCancelled(self.id, view.reason or "")
             if ends_at is not None and loop.time() + pause > ends_at:
                 raise ResultTimeout(self.id, timeout or 0.0, await self.explain())
             await asyncio.sleep(pause)

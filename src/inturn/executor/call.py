@@ -1,0 +1,66 @@
+"""What a job may be: a function, or an object with ``run``; and whether it runs on the loop."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import CoroutineType, FunctionType, MethodType
+from typing import Any
+
+from inturn.model.admissible import shown
+from inturn.model.errors import BadInput
+
+Call = Callable[[], Any]
+
+ON_LOOP = 0
+ON_THREAD = 1
+NOWHERE = 2  # a barrier: it has its place in line, and nothing runs
+
+_CO_COROUTINE = inspect.CO_COROUTINE
+
+
+def call_of(job: Any) -> tuple[Call, int]:
+    """Return what to call to run a job, and where: ``async def`` on the loop, ``def`` on a thread.
+
+    The first lines are for plain functions, which are the most, and cost a fraction of the rest.
+    """
+    if type(job) is FunctionType:
+        return job, ON_LOOP if job.__code__.co_flags & _CO_COROUTINE else ON_THREAD
+    if type(job) is CoroutineType:
+        job.close()
+        raise BadInput(
+            f"a job must be a function, not the coroutine {job.__qualname__!r} that it returned, "
+            f"for it may run more than once. Submit the function, or a partial of it."
+        )
+    if not isinstance(job, type):  # a class is mostly an object that someone forgot to make
+        run = getattr(job, "run", None)
+        if callable(run):
+            return _placed(run)
+        if callable(job):
+            return _placed(job)
+    raise BadInput(f"a job must be a function or an object with run(), not {shown(job)}.")
+
+
+def _placed(call: Any) -> tuple[Call, int]:
+    if not _is_async(call):
+        return call, ON_THREAD
+    if isinstance(call, MethodType) and isinstance(call.__func__, FunctionType):
+        return call, ON_LOOP
+
+    async def awaited() -> Any:  # whatever is called, what comes back is a plain coroutine
+        return await call()
+
+    return awaited, ON_LOOP
+
+
+def _is_async(call: Any) -> bool:
+    """Look through partials and methods for the function that is called in the end."""
+    while isinstance(call, partial | MethodType):
+        call = call.func if isinstance(call, partial) else call.__func__
+    if inspect.iscoroutinefunction(call):
+        return True
+    # An object that is called as a function: what counts is how its class says so.
+    return not isinstance(call, FunctionType) and inspect.iscoroutinefunction(
+        inspect.getattr_static(type(call), "__call__", None)
+    )

@@ -1,0 +1,202 @@
+"""The slots on the loop, where ``async def`` jobs run: a few long-lived coroutines, not one a job.
+
+A job's coroutine is stepped by its slot, each step in the job's own context. A job that never has
+to wait costs no more than its call, and what one job leaves in context variables no other sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Generator
+from contextvars import Context
+from time import monotonic, perf_counter
+from types import CoroutineType, coroutine
+from typing import TYPE_CHECKING, Any
+
+from inturn.executor.call import ON_LOOP
+from inturn.executor.lane import Lane
+from inturn.executor.ticket import LocalTicket
+from inturn.model import events
+
+if TYPE_CHECKING:
+    from inturn.executor.turns import Turns
+
+HOG_SECONDS_MAX = 0.002  # how long a slot goes on without letting the rest of the loop have a turn
+
+
+class Slot:
+    """One coroutine that runs lanes, and the job it runs now."""
+
+    __slots__ = ("ticket", "worker")
+
+    def __init__(self) -> None:
+        self.ticket: LocalTicket | None = None
+        self.worker: asyncio.Task[None]
+
+
+class LoopSlots:
+    """Slots on the loop, made as they are needed; those without work wait to be woken."""
+
+    def __init__(self, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
+        self.turns = turns
+        self.slots: dict[asyncio.Task[None], Slot] = {}
+        self._loop = loop
+        self._given: deque[Lane] = deque()
+        self._parked: list[asyncio.Future[None]] = []
+        self._ended = False
+
+    def give(self, lane: Lane) -> None:
+        """Have a slot run the head of a lane. On the loop's thread only."""
+        self._given.append(lane)
+        while self._parked:
+            parked = self._parked.pop()
+            if not parked.done():
+                parked.set_result(None)
+                return
+        self._open()
+
+    def interrupt(self, ticket: LocalTicket) -> None:
+        """Throw CancelledError into a job, if it runs. On the loop's thread only."""
+        for slot in self.slots.values():
+            if slot.ticket is ticket:
+                slot.worker.cancel()
+
+    def ticket_of(self, worker: asyncio.Task[Any] | None) -> LocalTicket | None:
+        """Return the job that a coroutine of ours is running."""
+        slot = self.slots.get(worker) if worker is not None else None
+        return None if slot is None else slot.ticket
+
+    async def end(self) -> None:
+        """End every slot; nothing is left to run."""
+        self._ended = True
+        for parked in self._parked:
+            if not parked.done():
+                parked.set_result(None)
+        while self.slots:
+            await asyncio.wait(list(self.slots))
+
+    def abandon(self) -> None:
+        """Start no more slots, for the loop is being taken down; skip what was to be run."""
+        self._ended = True
+        while self._given:
+            lane: Lane | None = self._given.popleft()
+            while lane is not None and lane.head is not None:
+                lane = self.turns.skipped(lane, lane.head, ON_LOOP)
+
+    def _open(self) -> None:
+        slot = Slot()
+        slot.worker = self._loop.create_task(self._serve(slot), name="inturn-slot")
+        self.slots[slot.worker] = slot
+        slot.worker.add_done_callback(self._close)
+
+    def _close(self, worker: asyncio.Task[None]) -> None:
+        """Put another slot in the place of one that was interrupted."""
+        self.slots.pop(worker, None)
+        if not worker.cancelled():
+            worker.exception()  # it went to the loop by itself; see _serve
+        if self._given and not self._ended and not self.turns.loop_ends():
+            self._open()
+
+    async def _serve(self, slot: Slot) -> None:
+        """Run lanes until there are none for good."""
+        given = self._given
+        while True:
+            while not given:
+                if self._ended:
+                    return
+                parked = self._loop.create_future()
+                self._parked.append(parked)
+                await parked
+            if not await self._run(slot, given.popleft()):
+                return
+
+    async def _run(self, slot: Slot, lane: Lane | None) -> bool:
+        """Run lanes as long as one follows another; False if the slot must be left.
+
+        A slot that was interrupted is left, because an interruption that came too late for one
+        job must not strike the next.
+        """
+        turns = self.turns
+        done, interrupted = turns.done, slot.worker.cancelling
+        until = monotonic() + HOG_SECONDS_MAX
+        while lane is not None:
+            ticket = slot.ticket = lane.head
+            assert ticket is not None
+            if ticket.cancel_why is not None:
+                lane = turns.skipped(lane, ticket, ON_LOOP)
+                continue
+            listening = turns.listeners
+            began = perf_counter() if listening else 0.0
+            failed: BaseException | None = None
+            try:
+                job = ticket.coroutine
+                if job is None:
+                    ticket.attempts += 1
+                    job = ticket.call()  # type: ignore[misc]
+                else:  # begun on a thread, by a def that returned it
+                    ticket.coroutine = None
+                context = ticket.context
+                if context is None:
+                    context = Context()
+                yielded = context.run(job.send, None)
+            except StopIteration as end:
+                value = end.value
+            except BaseException as error:  # whatever it is, it ends the attempt, not the slot
+                failed = error
+            else:
+                try:
+                    value = await _steps(job, context, yielded)
+                except BaseException as error:
+                    failed = error
+                until = monotonic() + HOG_SECONDS_MAX
+            if listening:
+                seconds = perf_counter() - began
+                turns.tell_each(
+                    events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, failed)
+                )
+            if failed is None:
+                lane = done(lane, ticket, value, ON_LOOP)
+            else:
+                lane = turns.failed(lane, ticket, failed, ON_LOOP)
+                if isinstance(failed, KeyboardInterrupt):
+                    self._leave(slot, lane)
+                    raise failed  # a person wants the program to stop: the loop must know
+                failed = None
+            if interrupted():
+                self._leave(slot, lane)
+                return False
+            if lane is not None and monotonic() > until:
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    self._leave(slot, lane)
+                    return False
+                until = monotonic() + HOG_SECONDS_MAX
+        slot.ticket = None
+        return True
+
+    def _leave(self, slot: Slot, lane: Lane | None) -> None:
+        """Leave a lane that this slot would have run to another."""
+        slot.ticket = None
+        if lane is not None:
+            self._given.appendleft(lane)
+
+
+@coroutine
+def _steps(
+    job: CoroutineType[Any, Any, Any], context: Context, yielded: Any
+) -> Generator[Any, Any, Any]:
+    """Step a coroutine that has to wait on to its end, each step in its own context."""
+    run = context.run
+    while True:
+        thrown: BaseException | None = None
+        sent = None
+        try:
+            sent = yield yielded
+        except BaseException as error:
+            thrown = error
+        try:
+            yielded = run(job.send, sent) if thrown is None else run(job.throw, thrown)
+        except StopIteration as end:
+            return end.value

@@ -1,0 +1,119 @@
+"""What an executor can be told: by arguments, or by ``SQ_*`` variables of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from inturn.model import bounds
+from inturn.model.admissible import check_number, check_whole
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput, InvalidSetting
+from inturn.model.lane import OnDead
+
+PREFIX = "SQ_"
+
+Seconds = float | str
+"""Seconds as a number, or a text such as ``"100ms"``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    """How an executor bounds, repeats and gives up. Durations are seconds once it is made.
+
+    - ``shards``: what metrics are labelled with and ``queue_size`` counts in;
+    - ``slots``: how many keys run at once; as many as there are shards, if nothing is said;
+    - ``queue_size``: how many jobs may wait in a shard, ``depth_max``: in all of them;
+    - ``enqueue_timeout``: how long ``submit`` waits for room; 0 tries once;
+    - ``max_attempts``: how often a job runs at most;
+    - ``base_backoff``: the wait after the first failure, doubled after each up to ``max_interval``;
+    - ``jitter``: how much of a wait is left to chance, from 0.0 to 1.0;
+    - ``on_dead``: what a key does after a job failed for good: ``skip`` goes on, ``halt`` stops.
+    """
+
+    shards: int = 4
+    slots: int = 0  # 0: as many as there are shards
+    queue_size: int = 128
+    depth_max: int = 0  # 0: what all shards hold together
+    enqueue_timeout: Seconds = 0.1
+    max_attempts: int = 8
+    base_backoff: Seconds = 0.1
+    max_interval: Seconds = 20.0
+    jitter: float = 1.0
+    on_dead: OnDead | str = OnDead.SKIP
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and turn durations into seconds."""
+        whole = (
+            ("shards", 1, bounds.SHARDS_MAX),
+            ("slots", 0, bounds.SLOTS_MAX),
+            ("queue_size", 1, bounds.QUEUE_SIZE_MAX),
+            ("depth_max", 0, bounds.SHARDS_MAX * bounds.QUEUE_SIZE_MAX),
+            ("max_attempts", 1, bounds.ATTEMPTS_MAX),
+        )
+        for name, lowest, highest in whole:
+            _checked(name, check_whole, getattr(self, name), lowest, highest)
+        _checked("jitter", check_number, self.jitter, 0.0, 1.0)
+        for name in ("enqueue_timeout", "base_backoff", "max_interval"):
+            object.__setattr__(self, name, seconds(name, getattr(self, name)))
+        if not self.slots:
+            object.__setattr__(self, "slots", min(self.shards, bounds.SLOTS_MAX))
+        if not self.depth_max:
+            object.__setattr__(self, "depth_max", self.shards * self.queue_size)
+        if self.on_dead not in list(OnDead):
+            known = " or ".join(repr(str(one)) for one in OnDead)
+            raise InvalidSetting(f"on_dead is {self.on_dead!r}; it may be {known}.")
+        object.__setattr__(self, "on_dead", OnDead(self.on_dead))
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **overrides: Any
+    ) -> ExecutorSettings:
+        """Read ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; what is given here counts more."""
+        environment = os.environ if environment is None else environment
+        found: dict[str, Any] = {}
+        for field in fields(cls):
+            variable = PREFIX + field.name.upper()
+            if field.name not in overrides and variable in environment:
+                found[field.name] = _read(variable, environment[variable], field.name)
+        try:
+            return cls(**{**found, **overrides})
+        except InvalidSetting as error:
+            named = [name for name in found if str(error).startswith(f"{name} ")]
+            if not named:
+                raise
+            raise InvalidSetting(PREFIX + named[0].upper() + str(error)[len(named[0]) :]) from error
+
+
+def seconds(name: str, given: Seconds) -> float:
+    """Return a duration in seconds; refuse what is none."""
+    if isinstance(given, str):
+        try:
+            given = parse_duration(given)
+        except BadInput as error:
+            raise InvalidSetting(f"{name} is {error}.") from error
+    _checked(name, check_number, given, 0.0, bounds.WAIT_SECONDS_MAX)
+    return float(given)
+
+
+def _read(variable: str, text: str, name: str) -> Any:
+    """Return a variable's value as its setting's type; durations stay text."""
+    if name in ("enqueue_timeout", "base_backoff", "max_interval", "on_dead"):
+        return text.strip()
+    kind: type = float if name == "jitter" else int
+    try:
+        return kind(text.strip())
+    except ValueError as error:
+        what = "a number" if kind is float else "a whole number"
+        raise InvalidSetting(f"{variable} is {text!r}; it must be {what}.") from error
+
+
+def _checked(name: str, check: Callable[..., None], value: object, *limits: float) -> None:
+    try:
+        check(name, value, *limits)
+    except InvalidSetting:
+        raise
+    except BadInput as error:
+        raise InvalidSetting(str(error)) from error

@@ -1,0 +1,104 @@
+"""What a submitter gets back from an executor: a job in line, its outcome, a way to cancel it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from enum import Enum
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from inturn.executor.home import LoopSignal, ThreadSignal
+
+if TYPE_CHECKING:
+    from inturn.executor.completions import Completions
+    from inturn.executor.lane import Lane
+    from inturn.executor.turns import Turns
+
+
+class State(Enum):
+    """Where a job of an executor is."""
+
+    OFFERED = "offered"  # not accepted yet, and perhaps never
+    WAITING = "waiting"
+    RUNNING = "running"
+    RETRYING = "retrying"  # it failed, and waits to run again
+    ENDING = "ending"  # its end is decided and being reported
+    ENDED = "ended"
+
+
+class LocalTicket(msgspec.Struct, eq=False):
+    """A job of an executor and its one outcome. Only the executor writes to it.
+
+    ``value`` is what the job returned, ``error`` what it failed with for good; both are None until
+    it has ended. It may be used from any thread.
+    """
+
+    key: str
+    shard: int
+    call: Callable[[], Any] | None
+    place: int
+    context: Context | None  # None: an empty one
+    turns: Turns
+    completions: Completions | None = None
+    state: State = State.OFFERED
+    attempts: int = 0
+    value: Any = None
+    error: BaseException | None = None
+    cancel_why: str | None = None
+    lane: Lane | None = None
+    signals: list[Callable[[], None]] | None = None
+    coroutine: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
+
+    @property
+    def cancel_asked(self) -> bool:
+        """Whether someone wants the job to end: for a job on a thread to look at."""
+        return self.cancel_why is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has its outcome."""
+        return self.state is State.ENDED
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """Wait for the outcome: return the job's value, or raise what it failed with.
+
+        Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
+        the job as it is.
+        """
+        if self.state is not State.ENDED:
+            signal = LoopSignal(self.turns.home)
+            if self.turns.on_end(self, signal.fire):
+                try:
+                    await signal.wait(timeout)
+                finally:
+                    self.turns.forget(self, signal.fire)
+        return self._outcome(timeout)
+
+    def result_sync(self, timeout: float | None = None) -> Any:
+        """Wait for the outcome on a thread that runs no loop."""
+        if self.state is not State.ENDED:
+            self.turns.check_may_block("result_sync")
+            signal = ThreadSignal()
+            if self.turns.on_end(self, signal.fire):
+                signal.wait(timeout)
+                self.turns.forget(self, signal.fire)
+        return self._outcome(timeout)
+
+    def cancel(self) -> bool:
+        """Take the job back; say whether there was still something to take back.
+
+        A job that waits, or waits to run again, does not run any more. An ``async def`` that runs
+        gets a ``CancelledError``. A ``def`` that runs on a thread cannot be stopped from outside:
+        it sees ``cancel_asked`` on its ticket if it looks, and is not retried.
+        """
+        return self.turns.cancel(self, "its submitter took it back")
+
+    def _outcome(self, timeout: float | None) -> Any:
+        if self.state is not State.ENDED:
+            raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
+        if self.error is not None:
+            raise self.error
+        return self.value

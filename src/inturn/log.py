@@ -1,0 +1,60 @@
+"""Every sentence that inturn writes to the log, as a listener of events."""
+
+from __future__ import annotations
+
+import logging
+
+from inturn.model import events
+
+EXECUTOR = "inturn.executor"
+
+
+def log_event(event: events.Event) -> None:
+    """Write what a person who reads the log should know about an event, if anything."""
+    log = logging.getLogger(EXECUTOR)
+    match event:
+        case events.Failed(handled=False):
+            log.error(
+                "a job of key %r failed for good after %d attempts",
+                event.key,
+                event.attempts,
+                exc_info=event.error,
+            )
+        case events.Failed():
+            log.debug("a job of key %r failed for good; the handler was told", event.key)
+        case events.Cancelled():
+            level = logging.DEBUG if event.handled else logging.INFO
+            log.log(level, "%s", event.error)
+        case events.Retried():
+            log.debug(
+                "attempt %d of a job of key %r failed with %r; it runs again in %.3f s",
+                event.attempt,
+                event.key,
+                type(event.error).__name__,
+                event.delay_seconds,
+            )
+        case events.Halted():
+            log.error(
+                "key %r is halted on a job that failed for good (%s); %d jobs behind it do not run",
+                event.key,
+                event.error,
+                event.left,
+            )
+        case events.HandlerFailed():
+            log.error(
+                "the error handler failed on a job of key %r", event.key, exc_info=event.error
+            )
+        case events.Stopping():
+            log.info("stopping: %d jobs of %d keys are left", event.waiting, event.keys)
+        case events.Aborted():
+            log.warning("%d jobs were cancelled: %s", event.cancelled, event.why)
+        case events.Stopped():
+            log.info("stopped: everything accepted has ended")
+        case _:
+            pass
+
+
+def log_listener_failure(listener: object, error: Exception) -> None:
+    """Say that a listener failed, which harms nothing else."""
+    log = logging.getLogger(EXECUTOR)
+    log.error("a listener failed: %r", listener, exc_info=error)

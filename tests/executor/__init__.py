@@ -1,0 +1,1 @@
+"""The executor: jobs in this process, without a store."""

@@ -1,0 +1,390 @@
+"""A job that fails: retried, given up, reported once, and never the end of a slot."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import logging
+import subprocess
+import sys
+import textwrap
+import threading
+from random import Random
+
+import pytest
+
+from inturn.model import events
+from inturn.model.errors import EarlierFailure, JobCancelled, KeyHalted, TooManyHalted
+from inturn.policy.retry import Reject, RetryLater
+from tests.executor.support import SECONDS_MAX, Failing, Running, Seen, ended_with, jump
+
+
+class Strange(BaseException):
+    """Not an Exception."""
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+ERRORS = [ValueError("no"), Unspeakable(), SystemExit(3), Strange("odd"), GeneratorExit()]
+
+
+async def fine() -> str:
+    return "fine"
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_004_05_whatever_a_job_raises_its_slot_goes_on(
+    error: BaseException, on_thread: bool
+) -> None:
+    seen = Seen()
+
+    def on_threads() -> None:
+        raise error
+
+    async def on_loop() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async with Running(
+        shards=1, max_attempts=2, base_backoff=0, error_handler=seen.handle
+    ) as executor:
+        bad = await executor.submit("one", on_threads if on_thread else on_loop)
+        good = await executor.submit("one", fine)
+        assert await good.result(SECONDS_MAX) == "fine"
+        assert bad.error is error
+        assert executor.free_slots == 1
+    [failure] = seen.failures
+    assert failure.error is error
+    # By policy only an Exception is tried again.
+    assert failure.attempts == (2 if isinstance(error, Exception) else 1)
+
+
+async def test_004_05_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> None:
+    seen = Seen()
+
+    async def job() -> None:
+        raise asyncio.CancelledError
+
+    async with Running(error_handler=seen.handle, listeners=[seen.listen]) as executor:
+        ticket = await executor.submit("one", job)
+        error = await ended_with(ticket)
+        assert isinstance(error, JobCancelled)
+        assert "nobody had asked" in str(error)
+        with pytest.raises(EarlierFailure):
+            await executor.barrier("one")
+    assert len(seen.failures) == len(seen.of(events.Failed)) == 1
+
+
+async def test_004_05_a_job_that_cancels_its_own_task_strikes_no_other_job() -> None:
+    async def job() -> str:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        return "done"
+
+    async def waits() -> str:
+        await asyncio.sleep(0.001)
+        return "waited"
+
+    async with Running(slots=1) as executor:
+        for number in range(5):
+            first = await executor.submit("one", job)
+            second = await executor.submit(f"key-{number}", waits)
+            assert await first.result(SECONDS_MAX) == "done"
+            assert await second.result(SECONDS_MAX) == "waited"
+
+
+def test_004_05_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
+    program = """
+        import asyncio, inturn
+
+        ended = []
+
+        async def job():
+            raise KeyboardInterrupt
+
+        async def waits():
+            await asyncio.sleep(60)
+
+        async def main():
+            executor = inturn.Executor(slots=2, error_handler=lambda f: ended.append(f.key))
+            await executor.submit("b", waits)
+            await executor.submit("b", waits)
+            await executor.submit("a", job)
+            await asyncio.sleep(60)
+
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            print("interrupted", *ended)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout.split()[:2] == ["interrupted", "a"], done.stderr
+    assert sorted(done.stdout.split()[1:]) == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("handler"), SystemExit(1)])
+async def test_004_06_an_error_handler_that_fails_harms_nothing(
+    raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    def handler(failure: object) -> None:
+        calls.append(failure)
+        raise raised
+
+    def broken_listener(event: object) -> None:
+        raise RuntimeError("listener")
+
+    async with Running(
+        shards=1, max_attempts=1, error_handler=handler, listeners=[broken_listener]
+    ) as executor:
+        for job in (Failing(1), lambda: 1 / 0):
+            bad = await executor.submit("one", job)
+            good = await executor.submit("one", fine)
+            assert await good.result(SECONDS_MAX) == "fine"
+            assert bad.error is not None
+    assert len(calls) == 2
+    assert "the error handler failed on a job of key 'one'" in caplog.text
+    assert "a listener failed" in caplog.text
+
+
+async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with Running(max_attempts=1) as executor:
+        await executor.submit("one", Failing(1, ValueError("the reason")))
+    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert "'one' failed for good after 1 attempts" in record.getMessage()
+    assert "the reason" in caplog.text
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 8])
+def test_004_13_a_job_runs_exactly_max_attempts_times(attempts: int) -> None:
+    async def main() -> None:
+        seen = Seen()
+        job = Failing(1_000)
+        async with Running(max_attempts=attempts, error_handler=seen.handle) as executor:
+            ticket = await executor.submit("one", job)
+            assert await ended_with(ticket) is job.error
+        assert job.runs == attempts == ticket.attempts
+        assert [failure.attempts for failure in seen.failures] == [attempts]
+
+    jump(main)
+
+
+def test_004_13_delays_double_up_to_the_cap_and_no_run_comes_early() -> None:
+    ran_at: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def job() -> None:
+            ran_at.append(loop.time())
+            raise ValueError("no")
+
+        async with Running(
+            max_attempts=8, base_backoff="100ms", max_interval="2s", jitter=0.0
+        ) as executor:
+            await executor.submit("one", job)
+
+    jump(main)
+    gaps = [later - sooner for sooner, later in itertools.pairwise(ran_at)]
+    assert gaps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0], abs=1e-3)
+
+
+def test_004_13_delays_are_spread_by_jitter() -> None:
+    seen = Seen()
+
+    async def main() -> None:
+        async with Running(
+            max_attempts=2, base_backoff=1, random=Random(7), listeners=[seen.listen]
+        ) as executor:
+            for number in range(200):
+                await executor.submit(f"key-{number}", Failing(1))
+
+    jump(main)
+    delays = [event.delay_seconds for event in seen.of(events.Retried)]
+    assert len(delays) == 200
+    assert min(delays) < 0.1
+    assert 0.9 < max(delays) <= 1.0
+    assert 0.4 < sum(delays) / 200 < 0.6
+
+
+def test_a_job_that_recovers_is_done() -> None:
+    async def main() -> None:
+        async with Running() as executor:
+            ticket = await executor.submit("one", Failing(7))
+            assert await ticket.result() == 8
+
+    jump(main)
+
+
+class Gone(Exception):
+    """Like HTTP 404."""
+
+
+@pytest.mark.parametrize("error", [Reject("never"), Gone("404")])
+async def test_004_14_permanent_errors_are_not_retried(error: Exception) -> None:
+    seen = Seen()
+    job = Failing(9, error)
+    async with Running(permanent=(Gone,), error_handler=seen.handle) as executor:
+        assert await ended_with(await executor.submit("one", job)) is error
+    assert job.runs == len(seen.failures) == 1
+
+
+def test_a_job_may_say_when_to_come_back() -> None:
+    seen = Seen()
+
+    async def main() -> None:
+        async with Running(max_attempts=1, listeners=[seen.listen]) as executor:
+            later = Failing(3, RetryLater(after=600, counted=False))
+            assert await (await executor.submit("one", later)).result() == 4
+
+    jump(main)
+    assert [event.delay_seconds for event in seen.of(events.Retried)] == [600.0] * 3
+
+
+async def test_a_failed_job_holds_back_its_key_and_nothing_overtakes() -> None:
+    ran: list[str] = []
+    async with Running(base_backoff=0.01, slots=4) as executor:
+        failing = Failing(2)
+
+        async def first() -> None:
+            ran.append("first")
+            await failing.run()
+
+        async def second() -> None:
+            ran.append("second")
+
+        await executor.submit("one", first)
+        await executor.submit("one", second)
+    assert ran == ["first", "first", "first", "second"]
+
+
+async def test_004_15_by_policy_a_key_goes_on_after_a_final_failure() -> None:
+    async with Running(max_attempts=1, on_dead="skip") as executor:
+        await executor.submit("one", Failing(1))
+        assert await (await executor.submit("one", fine)).result(SECONDS_MAX) == "fine"
+        assert executor.halted() == {}
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+async def test_004_15_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bool) -> None:
+    seen = Seen()
+    gate = threading.Event()
+
+    def on_threads() -> None:
+        gate.wait(SECONDS_MAX)
+        raise ValueError("bad")
+
+    async def on_loop() -> None:
+        await asyncio.to_thread(gate.wait, SECONDS_MAX)
+        raise ValueError("bad")
+
+    async with Running(
+        max_attempts=1, on_dead="halt", error_handler=seen.handle, listeners=[seen.listen]
+    ) as executor:
+        bad = await executor.submit("one", on_threads if on_thread else on_loop)
+        behind = [await executor.submit("one", fine) for _ in range(3)]
+        at_barrier = asyncio.create_task(executor.barrier("one"))
+        await asyncio.sleep(0)
+        gate.set()
+        assert isinstance(await ended_with(bad), ValueError)
+        for ticket in behind:
+            assert isinstance(await ended_with(ticket), KeyHalted)
+        with pytest.raises(EarlierFailure, match="'ValueError: bad'"):
+            await at_barrier
+        with pytest.raises(KeyHalted, match="resume"):
+            await executor.submit("one", fine)
+        with pytest.raises(EarlierFailure):
+            await executor.barrier("one")
+        other = await executor.submit("two", fine)
+        assert await other.result(SECONDS_MAX) == "fine"
+        assert executor.halted() == {"one": "ValueError: bad"}
+        assert executor.resume("one")
+        assert not executor.resume("one")
+        assert await (await executor.submit("one", fine)).result(SECONDS_MAX) == "fine"
+        await executor.barrier("one")
+        assert executor.depths() == [0, 0, 0, 0]
+    assert len(seen.failures) == 4
+    assert [event.left for event in seen.of(events.Halted)] == [3]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_004_15_who_waits_for_room_behind_a_job_that_halts_its_key_is_refused(
+    in_thread: bool,
+) -> None:
+    gate = asyncio.Event()
+    ran: list[str] = []
+
+    async def fails() -> None:
+        await gate.wait()
+        raise ValueError("bad")
+
+    async def job(name: str) -> None:
+        ran.append(name)
+
+    async with Running(
+        shards=1, slots=2, queue_size=1, max_attempts=1, on_dead="halt", enqueue_timeout=SECONDS_MAX
+    ) as executor:
+        await executor.submit("one", fails)
+        await executor.submit("one", functools.partial(job, "behind"))
+        late = functools.partial(job, "late")
+        if in_thread:
+            waits = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", late))
+        else:
+            waits = asyncio.create_task(executor.submit("one", late))
+        await asyncio.sleep(0.02)
+        other = asyncio.create_task(executor.submit("two", functools.partial(job, "other")))
+        await asyncio.sleep(0.02)
+        gate.set()
+        with pytest.raises(KeyHalted):
+            await waits
+        await (await other).result(SECONDS_MAX)
+    assert ran == ["other"]
+
+
+async def test_004_15_a_cancelled_job_halts_nothing() -> None:
+    async with Running(on_dead="halt") as executor:
+        ticket = await executor.submit("one", asyncio.Event().wait)
+        await asyncio.sleep(0)
+        ticket.cancel()
+        await executor.barrier("one")
+        assert executor.halted() == {}
+
+
+async def test_halted_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inturn.model.bounds.HALTED_KEYS_MAX", 3)
+    async with Running(max_attempts=1, on_dead="halt") as executor:
+        for number in range(3):
+            await ended_with(await executor.submit(f"key-{number}", Failing(1)))
+        with pytest.raises(TooManyHalted, match="3 keys"):
+            await executor.submit("another", fine)
+        executor.resume("key-0")
+        await executor.submit("another", fine)
+
+
+async def test_an_error_does_not_keep_our_frames_alive() -> None:
+    async def job() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    async with Running(max_attempts=1) as executor:
+        error = await ended_with(await executor.submit("one", job))
+        assert error is not None
+        frames = []
+        trace = (await executor.submit("two", fine), error.__traceback__)[1]
+        while trace is not None:
+            frames.append(trace.tb_frame.f_code.co_name)
+            trace = trace.tb_next
+        assert "job" in frames
+        assert "_run" not in frames

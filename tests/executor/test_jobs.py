@@ -1,0 +1,213 @@
+"""What a job may be, where it runs, and what it sees around it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+import inturn
+from inturn.model.errors import BadInput, WaitsForItself
+from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with
+
+REQUEST: ContextVar[str] = ContextVar("REQUEST", default="nobody's")
+
+
+async def on_loop(value: str = "loop") -> str:
+    await asyncio.sleep(0)
+    asyncio.get_running_loop()
+    return f"{value} {threading.current_thread().name}"
+
+
+def on_thread(value: str = "thread") -> str:
+    return f"{value} {threading.current_thread().name}"
+
+
+class AsyncRun:
+    async def run(self) -> str:
+        return await on_loop("object")
+
+
+class SyncRun:
+    def run(self) -> str:
+        return on_thread("object")
+
+
+class AsyncCall:
+    async def __call__(self) -> str:
+        return await on_loop("called")
+
+
+class SyncCall:
+    def __call__(self) -> str:
+        return on_thread("called")
+
+
+@pytest.mark.parametrize(
+    ("job", "value", "thread"),
+    [
+        (on_loop, "loop", "MainThread"),
+        (on_thread, "thread", "inturn-slot"),
+        (functools.partial(on_loop, "partial"), "partial", "MainThread"),
+        (functools.partial(on_thread, "partial"), "partial", "inturn-slot"),
+        (functools.partial(functools.partial(on_loop, "twice")), "twice", "MainThread"),
+        (AsyncRun(), "object", "MainThread"),
+        (SyncRun(), "object", "inturn-slot"),
+        (AsyncRun().run, "object", "MainThread"),
+        (AsyncCall(), "called", "MainThread"),
+        (SyncCall(), "called", "inturn-slot"),
+        (lambda: on_thread("lambda"), "lambda", "inturn-slot"),
+        (lambda: on_loop("lambda"), "lambda", "MainThread"),  # its coroutine goes to the loop
+    ],
+)
+async def test_an_async_def_runs_on_the_loop_and_a_def_on_a_thread(
+    job: Any, value: str, thread: str
+) -> None:
+    async with Running() as executor:
+        got = await executor.run("one", job)
+        assert got.startswith(f"{value} {thread}")
+
+
+@pytest.mark.parametrize("job", [None, 7, "job", object(), SyncRun])
+async def test_what_is_no_job_is_refused(job: Any) -> None:
+    async with Running() as executor:
+        with pytest.raises(BadInput, match="a job must be"):
+            await executor.submit("one", job)
+        assert executor.keys_busy == 0
+
+
+async def test_a_coroutine_is_refused_because_it_cannot_run_twice() -> None:
+    async with Running() as executor:
+        with pytest.raises(BadInput, match="may run more than once"):
+            await executor.submit("one", on_loop())
+
+
+async def test_a_lambda_around_a_coroutine_is_retried_whole() -> None:
+    job = Failing(2)
+    async with Running(base_backoff=0) as executor:
+        assert await executor.run("one", lambda: job.run()) == 3
+
+
+async def test_a_lambda_around_a_coroutine_can_be_cancelled() -> None:
+    begun = asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async with Running() as executor:
+        ticket = await executor.submit("one", lambda: waits())
+        await begun.wait()
+        ticket.cancel()
+        assert await ended_with(ticket) is not None
+
+
+async def test_a_job_sees_the_context_of_its_submitter_and_leaks_none_of_its_own() -> None:
+    async def looks() -> str:
+        await asyncio.sleep(0)
+        seen = REQUEST.get()
+        REQUEST.set("a job's own")
+        await asyncio.sleep(0)
+        assert REQUEST.get() == "a job's own"
+        return seen
+
+    async def looks_at_once() -> str:
+        return looks_on_thread()
+
+    def looks_on_thread() -> str:
+        seen = REQUEST.get()
+        REQUEST.set("a job's own")
+        return seen
+
+    async with Running(slots=1) as executor:
+        tickets = []
+        for job in (looks, looks_at_once, looks_on_thread):
+            for name in ("first", "second"):
+                REQUEST.set(name)
+                tickets.append(await executor.submit("one", job))
+        REQUEST.set("third")
+        tickets += await executor.submit_many([("one", looks), ("one", looks)])
+        seen = [await ticket.result(SECONDS_MAX) for ticket in tickets]
+        assert seen == ["first", "second"] * 3 + ["third", "third"]
+        assert REQUEST.get() == "third"
+
+
+async def test_a_job_may_use_timeouts_and_groups_of_its_own() -> None:
+    async def job() -> list[str]:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(60)
+        async with asyncio.TaskGroup() as group:
+            parts = [group.create_task(on_loop(name)) for name in "ab"]
+        return [part.result()[0] for part in parts]
+
+    async with Running(slots=1) as executor:
+        for _ in range(3):
+            assert await executor.run("one", job) == ["a", "b"]
+
+
+async def test_a_job_may_submit_more_jobs() -> None:
+    async with Running(slots=3) as executor:
+
+        def deeper() -> str:
+            return str(executor.submit_sync("three", on_thread).result_sync(SECONDS_MAX))[:6]
+
+        async def job() -> str:
+            return str(await executor.run("two", deeper))
+
+        assert await executor.run("one", job, timeout=1) == "thread"
+
+
+async def test_a_job_knows_its_ticket() -> None:
+    async with Running() as executor, Running() as other:
+
+        async def job() -> object:
+            assert other.current() is None
+            return executor.current()
+
+        def job_on_thread() -> object:
+            assert other.current() is None
+            return executor.current()
+
+        for one in (job, job_on_thread):
+            ticket = await executor.submit("one", one)
+            assert await ticket.result(SECONDS_MAX) is ticket
+        assert executor.current() is None
+        assert await asyncio.to_thread(executor.current) is None
+
+
+async def test_a_loop_must_not_wait_for_itself() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, queue_size=1) as executor:
+        ticket = await executor.submit("one", gate.wait)
+        with pytest.raises(WaitsForItself, match="block"):
+            ticket.result_sync()
+        executor.submit_sync("one", on_loop)
+        with pytest.raises(inturn.model.errors.ShardFull):
+            executor.submit_sync("one", on_loop, timeout=SECONDS_MAX)  # on the loop: tries once
+        gate.set()
+        assert await asyncio.to_thread(ticket.result_sync) is True
+        assert ticket.result_sync() is True  # ended: nothing to wait for
+
+
+async def test_results_are_awaited_on_other_loops() -> None:
+    async with Running() as executor:
+
+        async def elsewhere() -> list[str]:
+            tickets = [await executor.submit(f"key-{number}", on_loop) for number in range(20)]
+            return [await ticket.result(SECONDS_MAX) for ticket in tickets]
+
+        values = await asyncio.to_thread(asyncio.run, elsewhere())
+        assert values == ["loop MainThread"] * 20
+
+
+async def test_a_failed_job_can_be_awaited_by_many() -> None:
+    async with Running(max_attempts=1) as executor:
+        job = Failing(1)
+        ticket = await executor.submit("one", job)
+        got = await asyncio.gather(*(ticket.result() for _ in range(5)), return_exceptions=True)
+        assert all(error is job.error for error in got)

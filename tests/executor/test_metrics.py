@@ -1,0 +1,146 @@
+"""Metrics: the names and labels that dashboards rely on, and a depth that is never stale."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+import inturn
+from inturn.metrics import ExecutorMetrics
+from inturn.model.errors import QueueFull
+from tests.executor.support import (
+    SECONDS_MAX,
+    Failing,
+    Running,
+    keys_of_one_shard,
+    waiting_thread_job,
+)
+
+PREFIX = "mycelian_shardqueue_"
+
+
+async def fine() -> None: ...
+
+
+async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
+    registry = CollectorRegistry()
+    gate = threading.Event()
+    async with Running(shards=2, slots=1, listeners=[ExecutorMetrics(registry)]) as executor:
+        keys = [keys_of_one_shard(executor, 2, shard) for shard in (0, 1)]
+
+        def depths() -> list[float | None]:
+            return [
+                registry.get_sample_value(PREFIX + "queue_depth", {"shard": shard})
+                for shard in ("0", "1")
+            ]
+
+        assert depths() == [0.0, 0.0]
+        stuck = await executor.submit(keys[0][0], waiting_thread_job(gate))
+        for count in range(1, 4):
+            await executor.submit(keys[0][1], fine)
+            waiting = await executor.submit(keys[1][0], fine)
+            assert depths() == [count, count] == executor.depths()
+        waiting.cancel()
+        assert depths() == [3.0, 2.0]
+        gate.set()
+        await stuck.result(SECONDS_MAX)
+        await executor.barrier(keys[0][1])
+        await executor.barrier(keys[1][0])
+        assert depths() == [0.0, 0.0]
+
+
+async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:
+    async with Running(shards=1, base_backoff=60, jitter=0) as executor:
+        ticket = await executor.submit("one", Failing(1))
+        await asyncio.sleep(0.05)
+        assert executor.depths() == [1]
+        ticket.cancel()
+        assert executor.depths() == [0]
+
+
+async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
+    registry = CollectorRegistry()
+    gate = asyncio.Event()
+    async with Running(
+        shards=2,
+        slots=1,
+        queue_size=1,
+        max_attempts=2,
+        base_backoff=0,
+        enqueue_timeout=0,
+        listeners=[ExecutorMetrics(registry)],
+    ) as executor:
+        [zero], [one] = (keys_of_one_shard(executor, 1, shard) for shard in (0, 1))
+        failing = await executor.submit(one, Failing(9))
+        with pytest.raises(ValueError, match="no"):
+            await failing.result(SECONDS_MAX)
+        await executor.submit(zero, gate.wait)
+        await executor.submit(zero, fine)
+        with pytest.raises(QueueFull):
+            await executor.submit(zero, fine)
+        text = generate_latest(registry).decode()
+        gate.set()
+    for line in (
+        'submissions_total{shard="0"} 2.0',
+        'submissions_total{shard="1"} 1.0',
+        'queue_full_total{shard="0"} 1.0',
+        'queue_full_total{shard="1"} 0.0',
+        'queue_depth{shard="0"} 1.0',
+        'queue_depth{shard="1"} 0.0',
+        'run_duration_seconds_count{shard="1"} 2.0',
+        'failures_total{shard="1"} 1.0',
+        'retries_total{shard="1"} 1.0',
+    ):
+        assert PREFIX + line in text.splitlines(), text
+    assert f"# TYPE {PREFIX}run_duration_seconds histogram" in text
+    assert f"# TYPE {PREFIX}queue_depth gauge" in text
+
+
+async def test_004_21_several_executors_share_their_metrics() -> None:
+    registry = CollectorRegistry()
+    metrics = ExecutorMetrics(registry)
+    gate = asyncio.Event()
+    async with (
+        Running(shards=1, slots=1, listeners=[metrics]) as first,
+        Running(shards=1, slots=1, listeners=[metrics]) as second,
+    ):
+        for executor in (first, second):
+            await executor.submit("one", gate.wait)
+            await executor.submit("one", fine)
+
+        def value(name: str) -> float | None:
+            return registry.get_sample_value(PREFIX + name, {"shard": "0"})
+
+        assert value("submissions_total") == 4.0
+        assert value("queue_depth") == 2.0
+        gate.set()
+    assert value("queue_depth") is None  # those that have stopped are not watched
+    assert value("run_duration_seconds_count") == 4.0
+
+
+def test_an_executor_needs_no_metrics_and_importing_inturn_imports_nothing_large() -> None:
+    program = """
+import sys
+sys.modules["prometheus_client"] = None
+import inturn
+assert "asyncio" not in sys.modules, "importing inturn alone must stay cheap"
+inturn.Executor()
+loaded = {"prometheus_client.core", "inturn.metrics", "inturn.store", "asyncpg", "sqlite3"}
+assert not loaded & set(sys.modules), loaded & set(sys.modules)
+try:
+    import inturn.metrics
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "pip install 'inturn[metrics]'" in done.stdout, done.stderr
+
+
+def test_inturn_has_no_name_that_it_does_not_have() -> None:
+    with pytest.raises(AttributeError, match="Executer"):
+        inturn.Executer  # noqa: B018

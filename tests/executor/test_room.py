@@ -1,0 +1,220 @@
+"""Bounds on what waits: per shard, in total, and on memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+
+import pytest
+
+from inturn.executor import LocalTicket
+from inturn.model import events
+from inturn.model.errors import EnqueueTimeout, QueueFull, ShardFull
+from tests.executor.support import SECONDS_MAX, Running, Seen, keys_of_one_shard
+
+
+async def fine() -> None: ...
+
+
+async def test_004_11_queue_full_carries_shard_length_and_capacity() -> None:
+    gate = asyncio.Event()
+    seen = Seen()
+    async with Running(
+        shards=4, slots=1, queue_size=2, enqueue_timeout="30ms", listeners=[seen.listen]
+    ) as executor:
+        one, two = keys_of_one_shard(executor, 2, shard=3)
+        await executor.submit(one, gate.wait)
+        await executor.submit(one, fine)
+        await executor.submit(two, fine)
+        began = time.monotonic()
+        with pytest.raises(QueueFull) as caught:
+            await executor.submit(two, fine)
+        assert 0.025 < time.monotonic() - began < 1
+        full = caught.value
+        assert isinstance(full, EnqueueTimeout)
+        assert (full.shard, full.length, full.capacity) == (3, 2, 2)
+        assert "none came free in 0.03 s" in str(full)
+        other = keys_of_one_shard(executor, 1, shard=1)[0]
+        await executor.submit(other, fine)  # another shard has room
+        gate.set()
+    assert [(event.shard, event.length) for event in seen.of(events.Refused)] == [(3, 2)]
+
+
+async def test_004_11_a_timeout_of_zero_tries_once() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, queue_size=1, enqueue_timeout=0) as executor:
+        await executor.submit("one", gate.wait)  # a free slot needs no room
+        await executor.submit("one", fine)
+        began = time.monotonic()
+        with pytest.raises(ShardFull) as caught:
+            await executor.submit("one", fine)
+        with pytest.raises(ShardFull):
+            executor.submit_sync("one", fine)
+        assert time.monotonic() - began < 0.05
+        assert not isinstance(caught.value, TimeoutError)
+        gate.set()
+        await executor.barrier("one")
+        await executor.submit("one", fine)
+
+
+async def test_004_11_room_that_comes_free_in_time_is_taken() -> None:
+    gate, second = asyncio.Event(), asyncio.Event()
+    async with Running(shards=1, queue_size=1, enqueue_timeout=0) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", second.wait)
+        asyncio.get_running_loop().call_later(0.02, gate.set)
+        ticket = await executor.submit("one", fine, timeout=2)
+        assert not ticket.ended  # the slot is still taken, but a place in line came free
+        second.set()
+        await ticket.result(SECONDS_MAX)
+
+
+async def test_004_11_a_thread_waits_for_room_too() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, queue_size=1) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", fine)
+        with pytest.raises(EnqueueTimeout):
+            await asyncio.to_thread(executor.submit_sync, "one", fine, timeout=0.01)
+        waiting = asyncio.create_task(
+            asyncio.to_thread(executor.submit_sync, "one", fine, timeout=SECONDS_MAX)
+        )
+        await asyncio.sleep(0.01)
+        gate.set()
+        await (await waiting).result(SECONDS_MAX)
+
+
+async def test_all_shards_together_are_bounded() -> None:
+    gate = asyncio.Event()
+    async with Running(
+        shards=4, slots=1, queue_size=10, depth_max=3, enqueue_timeout=0
+    ) as executor:
+        keys = [keys_of_one_shard(executor, 1, shard)[0] for shard in range(4)]
+        await executor.submit(keys[0], gate.wait)
+        for key in keys[:3]:
+            await executor.submit(key, fine)
+        with pytest.raises(QueueFull) as caught:
+            await executor.submit(keys[3], fine)
+        assert isinstance(caught.value, ShardFull)
+        assert (caught.value.length, caught.value.capacity) == (3, 3)
+        waiting = asyncio.create_task(executor.submit(keys[3], fine, timeout=SECONDS_MAX))
+        await asyncio.sleep(0)
+        gate.set()
+        await (await waiting).result(SECONDS_MAX)
+
+
+async def test_who_gives_up_waiting_lets_those_behind_it_go_on() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=1, queue_size=3) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", fine)
+        batch = asyncio.create_task(executor.submit_many([("one", fine)] * 3, timeout="30ms"))
+        await asyncio.sleep(0)
+        single = asyncio.create_task(executor.submit("one", fine, timeout=SECONDS_MAX))
+        await asyncio.sleep(0.001)
+        assert not single.done()  # it came second
+        with pytest.raises(EnqueueTimeout):
+            await batch
+        await asyncio.wait_for(single, SECONDS_MAX)
+        gate.set()
+
+
+async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inturn.model.bounds.SHARD_CACHE_KEYS_MAX", 500)
+    gate = asyncio.Event()
+    refused = 0
+    async with Running(shards=4, slots=2, queue_size=50, enqueue_timeout=0) as executor:
+        await executor.submit("held-1", gate.wait)
+        await executor.submit("held-2", gate.wait)
+        await asyncio.sleep(0)
+
+        async def flood(first: int, count: int) -> None:
+            nonlocal refused
+            for number in range(first, first + count):
+                try:
+                    await executor.submit(f"key-{number:08}", fine)
+                except QueueFull:
+                    refused += 1
+
+        tracemalloc.start()
+        await flood(0, 3_000)  # fills the shards, and what is remembered about keys
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        await flood(3_000, 6_000)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert refused > 8_500
+        assert sum(executor.depths()) == 200
+        assert executor.keys_busy == 202
+        assert after - before < 50_000
+        gate.set()
+    assert executor.keys_busy == 0
+
+
+async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=1, queue_size=10) as executor:
+        await executor.submit("one", gate.wait)
+        await asyncio.sleep(0)
+        for _ in range(2_000):
+            (await executor.submit("one", fine)).cancel()
+        [lane] = executor._lanes.lanes.values()
+        assert len(lane.jobs) < 100
+        assert executor.depths() == [0]
+        gate.set()
+
+
+async def test_004_25_keys_that_failed_are_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inturn.model.bounds.FAILED_KEYS_MAX", 10)
+
+    async def fails() -> None:
+        raise ValueError
+
+    async with Running(max_attempts=1, queue_size=100) as executor:
+        for number in range(50):
+            await executor.submit(f"key-{number}", fails)
+            await executor.submit(f"key-{number}", fine)
+    assert len(executor._lanes.failed) == 10
+
+
+async def test_a_batch_is_accepted_whole_or_not_at_all() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=1, queue_size=5, enqueue_timeout=0) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit_many([("one", fine), ("two", fine)])
+        with pytest.raises(ShardFull) as caught:
+            await executor.submit_many([(f"key-{number}", fine) for number in range(4)])
+        assert caught.value.added == 4
+        assert executor.depths() == [2]
+        with pytest.raises(ShardFull, match="never fit"):
+            await executor.submit_many([("one", fine)] * 6, timeout=SECONDS_MAX)
+        tickets = await executor.submit_many([("one", fine)] * 3)
+        assert executor.depths() == [5]
+        assert await executor.submit_many([]) == []
+        gate.set()
+        for ticket in tickets:
+            await ticket.result(SECONDS_MAX)
+
+
+async def test_batches_from_many_loops_all_get_in_and_none_is_split() -> None:
+    done: list[LocalTicket] = []
+    async with Running(shards=3, slots=2, queue_size=8, enqueue_timeout=SECONDS_MAX) as executor:
+
+        async def produce(who: int) -> None:
+            for number in range(40):
+                batch = [(f"key-{(who + number * one) % 11}", fine) for one in range(1, 6)]
+                done.extend(await executor.submit_many(batch))
+
+        await asyncio.gather(
+            *(asyncio.to_thread(asyncio.run, produce(who)) for who in range(4)), produce(4)
+        )
+    assert len(done) == 1_000
+    assert all(ticket.ended for ticket in done)
+    assert executor.depths() == [0, 0, 0]

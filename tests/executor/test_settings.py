@@ -1,0 +1,178 @@
+"""Settings: arguments, ``SQ_*`` variables, durations as people write them, clear errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import inturn
+from inturn.executor import ExecutorSettings, Failure
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput, InvalidSetting
+from inturn.model.lane import OnDead
+
+
+def test_004_20_without_any_setting_the_defaults_hold() -> None:
+    for settings in (
+        ExecutorSettings(),
+        ExecutorSettings.from_environment({}),
+        inturn.Executor().settings,
+    ):
+        assert (settings.shards, settings.slots, settings.queue_size) == (4, 4, 128)
+        assert (settings.enqueue_timeout, settings.max_attempts) == (0.1, 8)
+        assert (settings.base_backoff, settings.max_interval) == (0.1, 20.0)
+        assert settings.on_dead is OnDead.SKIP
+        assert settings.depth_max == 4 * 128
+
+
+def test_004_20_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {
+        "SQ_SHARDS": "8",
+        "SQ_SLOTS": "3",
+        "SQ_QUEUE_SIZE": " 256 ",
+        "SQ_DEPTH_MAX": "1000",
+        "SQ_ENQUEUE_TIMEOUT": "200ms",
+        "SQ_MAX_ATTEMPTS": "5",
+        "SQ_BASE_BACKOFF": "50ms",
+        "SQ_MAX_INTERVAL": "1m30s",
+        "SQ_JITTER": "0.5",
+        "SQ_ON_DEAD": "halt",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert inturn.Executor.from_environment().settings == ExecutorSettings(
+        shards=8,
+        slots=3,
+        queue_size=256,
+        depth_max=1_000,
+        enqueue_timeout=0.2,
+        max_attempts=5,
+        base_backoff=0.05,
+        max_interval=90.0,
+        jitter=0.5,
+        on_dead="halt",
+    )
+    assert len(ExecutorSettings.__dataclass_fields__) == len(variables)
+    assert inturn.Executor().settings.shards == 4  # only who asks for it gets the environment
+
+
+def test_004_20_what_is_given_counts_more_than_the_environment() -> None:
+    found: list[Failure] = []
+    executor = inturn.Executor.from_environment(
+        {"SQ_SHARDS": "8", "SQ_QUEUE_SIZE": "broken"},
+        queue_size=7,
+        error_handler=found.append,
+    )
+    assert (executor.settings.shards, executor.settings.queue_size) == (8, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("100ms", 0.1),
+        ("20s", 20.0),
+        ("0", 0.0),
+        ("0s", 0.0),
+        ("1m30s", 90.0),
+        ("1h", 3_600.0),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("250us", 0.000_25),
+        ("250µs", 0.000_25),
+        ("5ns", 5e-9),
+        (" 2s ", 2.0),
+    ],
+)
+def test_004_20_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@given(hours=some.integers(0, 20), minutes=some.integers(0, 59), millis=some.integers(0, 59_999))
+def test_004_20_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, millis: int) -> None:
+    expected = hours * 3_600 + minutes * 60 + millis / 1_000
+    assert parse_duration(f"{hours}h{minutes}m{millis}ms") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "5", "fast", "1x", "-1s", "1s2", "s", "1 s", "٣s", "1e3s"])
+def test_004_20_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("SQ_SHARDS", "0", r"^SQ_SHARDS is 0; it may be 1 to"),
+        ("SQ_SHARDS", "-3", r"^SQ_SHARDS is -3"),
+        ("SQ_SHARDS", "four", r"^SQ_SHARDS is 'four'; it must be a whole number"),
+        ("SQ_SHARDS", "", r"^SQ_SHARDS is ''"),
+        ("SQ_QUEUE_SIZE", "1.5", r"^SQ_QUEUE_SIZE is '1.5'; it must be a whole number"),
+        ("SQ_QUEUE_SIZE", "0", r"^SQ_QUEUE_SIZE is 0"),
+        ("SQ_ENQUEUE_TIMEOUT", "200", r"^SQ_ENQUEUE_TIMEOUT is '200' has no unit; write 200s"),
+        ("SQ_ENQUEUE_TIMEOUT", "-1s", r"^SQ_ENQUEUE_TIMEOUT is '-1s' is no length of time"),
+        ("SQ_MAX_ATTEMPTS", "0", r"^SQ_MAX_ATTEMPTS is 0"),
+        ("SQ_BASE_BACKOFF", "soon", r"^SQ_BASE_BACKOFF .*'soon' is no length of time"),
+        ("SQ_MAX_INTERVAL", "9999h", r"^SQ_MAX_INTERVAL is .*it may be 0 to 86400"),
+        ("SQ_JITTER", "2", r"^SQ_JITTER is 2"),
+        ("SQ_JITTER", "nan", r"^SQ_JITTER must be a finite number"),
+        ("SQ_ON_DEAD", "panic", r"^SQ_ON_DEAD is 'panic'; it may be 'skip' or 'halt'"),
+    ],
+)
+def test_004_20_a_variable_that_cannot_be_is_named_in_a_sentence(
+    variable: str, value: str, words: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=words) as caught:
+        ExecutorSettings.from_environment({variable: value})
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"shards": 0},
+        {"shards": True},
+        {"shards": 2.0},
+        {"slots": -1},
+        {"queue_size": 0},
+        {"max_attempts": "8"},
+        {"enqueue_timeout": -0.1},
+        {"enqueue_timeout": float("inf")},
+        {"enqueue_timeout": None},
+        {"base_backoff": "quick"},
+        {"jitter": 1.1},
+        {"on_dead": "stop"},
+    ],
+)
+def test_004_20_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetting, match=f"^{next(iter(wrong))} "):
+        inturn.Executor(**wrong)
+
+
+def test_an_error_handler_must_be_a_plain_function() -> None:
+    async def handler(failure: object) -> None: ...
+
+    with pytest.raises(BadInput, match="def"):
+        inturn.Executor(error_handler=handler)
+    with pytest.raises(BadInput):
+        inturn.Executor(error_handler="print")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("permanent", [ValueError, (ValueError("one"),), ("ValueError",), 7])
+def test_permanent_must_be_a_tuple_of_classes(permanent: Any) -> None:
+    with pytest.raises(BadInput, match="permanent"):
+        inturn.Executor(permanent=permanent)
+
+
+async def test_a_timeout_that_cannot_be_is_refused() -> None:
+    async def fine() -> None: ...
+
+    async with inturn.Executor(shards=1, slots=1, queue_size=1) as executor:
+        await executor.submit("one", fine)
+        await executor.submit("one", fine)
+        with pytest.raises(InvalidSetting, match="timeout"):
+            await executor.submit("one", fine, timeout=-1)
+        with pytest.raises(InvalidSetting, match="timeout"):
+            await executor.stop(timeout="soon")

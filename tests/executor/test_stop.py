@@ -1,0 +1,356 @@
+"""Stopping: everything accepted is run or reported, whoever races with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import threading
+import time
+import warnings
+from queue import SimpleQueue
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import inturn
+from inturn.executor import LocalTicket
+from inturn.metrics import ExecutorMetrics
+from inturn.model import events
+from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
+from tests.executor.support import (
+    SECONDS_MAX,
+    Failing,
+    Running,
+    Seen,
+    ended_with,
+    jump,
+    waiting_thread_job,
+)
+
+
+async def fine() -> str:
+    return "fine"
+
+
+def test_004_07_stop_drains_everything_also_during_a_backoff() -> None:
+    async def main() -> None:
+        executor = inturn.Executor(queue_size=1_000, jitter=0.0, base_backoff=5, max_interval=60)
+        jobs = [Failing(number % 4) for number in range(200)]
+        tickets = [
+            await executor.submit(f"key-{number % 20}", job) for number, job in enumerate(jobs)
+        ]
+        await asyncio.sleep(1)  # by now keys wait to retry, with jobs behind them
+        assert sum(executor.depths()) > 100
+        assert not any(job.runs > 1 for job in jobs)
+        await executor.stop()
+        assert all(ticket.ended and ticket.error is None for ticket in tickets)
+        assert [job.runs for job in jobs] == [number % 4 + 1 for number in range(200)]
+        assert executor.depths() == [0, 0, 0, 0]
+        assert executor.keys_busy == 0
+
+    jump(main)
+
+
+async def test_004_07_stop_drains_jobs_on_threads_too() -> None:
+    ran: list[int] = []
+    executor = inturn.Executor(queue_size=1_000, base_backoff=0.01)
+    for number in range(300):
+
+        def job(number: int = number, failures: list[int] = [1] * (number % 3)) -> None:
+            if failures:
+                failures.pop()
+                raise ValueError("again")
+            ran.append(number)
+
+        await executor.submit(f"key-{number % 30}", job)
+    await executor.stop()
+    assert sorted(ran) == list(range(300))
+    assert not [one for one in threading.enumerate() if one.name.startswith("inturn-slot")]
+
+
+def test_004_08_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
+    seen = Seen()
+    registry = CollectorRegistry()
+
+    def value(name: str, shard: str = "0") -> float | None:
+        return registry.get_sample_value(f"mycelian_shardqueue_{name}", {"shard": shard})
+
+    async def main() -> None:
+        executor = inturn.Executor(
+            shards=1,
+            slots=3,
+            max_attempts=3,
+            error_handler=seen.handle,
+            listeners=[seen.listen, ExecutorMetrics(registry)],
+        )
+        gate = asyncio.Event()
+        await executor.submit("held", gate.wait)
+        cancelled = await executor.submit("held", fine)
+        dies = await executor.submit("dies", Failing(9))
+        recovers = await executor.submit("recovers", Failing(2))
+        await asyncio.sleep(0)
+        stopping = asyncio.create_task(executor.stop())
+        await asyncio.sleep(0)
+        assert cancelled.cancel()
+        gate.set()
+        await stopping
+        assert isinstance(cancelled.error, JobCancelled)
+        assert isinstance(dies.error, ValueError)
+        assert recovers.value == 3
+
+    jump(main)
+    assert sorted(type(one.error).__name__ for one in seen.failures) == [
+        "JobCancelled",
+        "ValueError",
+    ]
+    assert (value("retries_total"), value("failures_total")) == (4.0, 1.0)
+    assert value("cancellations_total") == 1.0
+    assert value("run_duration_seconds_count") == 7.0
+    assert value("submissions_total") == 4.0
+
+
+@pytest.mark.parametrize(("on_thread", "rounds"), [(False, 10_000), (True, 1_000)])
+async def test_004_09_submit_against_stop_accepted_implies_run_or_reported(
+    on_thread: bool, rounds: int
+) -> None:
+    """A thread submits three jobs to each of 10,000 executors while each is being stopped."""
+    accepted: list[LocalTicket] = []
+    refused = 0
+    ran = 0
+    executors: SimpleQueue[inturn.Executor | None] = SimpleQueue()
+
+    async def job_on_loop() -> None:
+        nonlocal ran
+        ran += 1
+
+    def job_on_thread() -> None:
+        nonlocal ran
+        ran += 1
+
+    def produce() -> None:
+        nonlocal refused
+        while (executor := executors.get()) is not None:
+            for key in ("a", "a", "b"):
+                try:
+                    job = job_on_thread if on_thread else job_on_loop
+                    accepted.append(executor.submit_sync(key, job))
+                except ExecutorClosed:
+                    refused += 1
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    for number in range(rounds):
+        executor = inturn.Executor(slots=1)
+        executor.start()
+        executors.put(executor)
+        for _ in range(number % 4):
+            await asyncio.sleep(0)
+        if number % 5 == 0:
+            time.sleep(0)  # noqa: ASYNC251 - lets the other thread go on
+        await executor.stop()
+    executors.put(None)
+    await asyncio.to_thread(producer.join)
+    assert len(accepted) + refused == rounds * 3
+    assert all(ticket.ended and ticket.error is None for ticket in accepted)
+    assert ran == len(accepted)
+    assert accepted
+    assert refused
+
+
+async def test_004_09_a_submit_that_a_stop_overtakes_is_refused() -> None:
+    """The worst moment: a submit has found the doors open, and a whole stop comes in between."""
+    executor = inturn.Executor()
+    executor.start()
+    found_open, stopped = threading.Event(), threading.Event()
+    lock = executor._door.lock
+
+    class LateLock:
+        def __enter__(self) -> None:
+            if threading.current_thread() is not threading.main_thread():
+                found_open.set()
+                assert stopped.wait(SECONDS_MAX)
+            lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+
+    executor._door.lock = LateLock()  # type: ignore[assignment]
+    late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
+    await asyncio.to_thread(found_open.wait)
+    await executor.stop()
+    stopped.set()
+    with pytest.raises(ExecutorClosed):
+        await late
+
+
+async def test_004_10_stop_may_be_called_again_and_by_many() -> None:
+    executor = inturn.Executor()
+    gate = asyncio.Event()
+    ticket = await executor.submit("one", gate.wait)
+    stops = [asyncio.create_task(executor.stop()) for _ in range(20)]
+    stops.append(asyncio.create_task(executor.close()))
+    await asyncio.sleep(0.01)
+    assert not any(stop.done() for stop in stops)
+    stops[3].cancel()  # one that gives up waiting changes nothing for the others
+    await asyncio.sleep(0)
+    gate.set()
+    done = await asyncio.gather(*stops, return_exceptions=True)
+    assert [one for one in done if one is not None] == [done[3]]
+    assert ticket.ended
+    await executor.stop()
+
+
+async def test_004_10_stop_may_be_called_from_other_threads() -> None:
+    executor = inturn.Executor()
+    for number in range(100):
+        await executor.submit(f"key-{number}", fine)
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, executor.stop()) for _ in range(4)))
+    assert executor.keys_busy == 0
+
+
+async def test_004_10_submit_after_stop_is_refused() -> None:
+    executor = inturn.Executor()
+    await executor.submit("one", fine)
+    await executor.stop()
+    with pytest.raises(ExecutorClosed, match="stopped"):
+        await executor.submit("one", fine)
+    with pytest.raises(ExecutorClosed):
+        executor.submit_sync("one", fine)
+    with pytest.raises(ExecutorClosed):
+        await executor.submit_many([("one", fine)])
+    with pytest.raises(ExecutorClosed):
+        executor.start()
+    await executor.barrier("one")
+
+
+async def test_004_10_who_waits_for_room_is_refused_by_a_stop() -> None:
+    gate = asyncio.Event()
+    executor = inturn.Executor(shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
+    await executor.submit("one", gate.wait)
+    await executor.submit("one", fine)
+    waits = asyncio.create_task(executor.submit("one", fine))
+    in_thread = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
+    await asyncio.sleep(0.02)
+    stopping = asyncio.create_task(executor.stop())
+    for refused in (waits, in_thread):
+        with pytest.raises(ExecutorClosed):
+            await refused
+    gate.set()
+    await stopping
+
+
+async def test_an_executor_that_was_never_started_stops_and_stays_closed() -> None:
+    executor = inturn.Executor()
+    await executor.stop()
+    with pytest.raises(ExecutorClosed):
+        await executor.submit("one", fine)
+
+
+def test_a_thread_without_a_loop_is_told_how_to_start() -> None:
+    with pytest.raises(ExecutorClosed, match="async with"):
+        inturn.Executor().submit_sync("one", fine)
+
+
+async def test_a_stop_that_takes_too_long_cancels_and_reports_what_is_left() -> None:
+    seen = Seen()
+    executor = inturn.Executor(slots=2, error_handler=seen.handle, base_backoff=100, jitter=0)
+    running = await executor.submit("runs", asyncio.Event().wait)
+    behind = await executor.submit("runs", fine)
+    retrying = await executor.submit("retries", Failing(9))
+    gate = threading.Event()
+    thread = await executor.submit("thread", waiting_thread_job(gate))
+    waiting = [await executor.submit(f"key-{number}", fine) for number in range(5)]
+    at_barrier = asyncio.create_task(executor.barrier("runs"))
+    await asyncio.sleep(0.02)
+    asyncio.get_running_loop().call_later(0.1, gate.set)
+    await executor.stop(timeout="20ms")
+    assert at_barrier.done() or await asyncio.wait([at_barrier])
+    assert at_barrier.exception() is not None
+    assert thread.error is None  # a thread cannot be ended, and was waited for
+    for ticket in (running, behind, retrying, *waiting):
+        assert isinstance(ticket.error, JobCancelled), ticket
+    assert len(seen.failures) == 8
+    assert executor.depths() == [0, 0, 0, 0]
+
+
+async def test_stop_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "inturn.executor")
+    executor = inturn.Executor(slots=1)
+    for _ in range(3):
+        await executor.submit("one", fine)
+    await executor.stop()
+    assert "stopping: 2 jobs of 1 keys are left" in caplog.text
+    assert "stopped: everything accepted has ended" in caplog.text
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+async def test_a_job_cannot_stop_its_own_executor(on_thread: bool) -> None:
+    async with Running(max_attempts=1) as executor:
+
+        def on_threads() -> None:
+            asyncio.run(executor.stop())
+
+        ticket = await executor.submit("one", on_threads if on_thread else executor.stop)
+        assert isinstance(await ended_with(ticket), WaitsForItself)
+
+
+def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
+    seen = Seen()
+    tickets: list[LocalTicket] = []
+    gate = threading.Event()
+
+    async def main() -> None:
+        executor = inturn.Executor(
+            slots=3, error_handler=seen.handle, listeners=[seen.listen], base_backoff=100, jitter=0
+        )
+        tickets.append(await executor.submit("runs", asyncio.Event().wait))
+        tickets.append(await executor.submit("runs", fine))
+        tickets.append(await executor.submit("retries", Failing(9)))
+        await asyncio.sleep(0.01)
+        tickets.append(await executor.submit("fresh", fine))
+        tickets.append(await executor.submit("waits", fine))
+        tickets.append(await executor.submit("thread", waiting_thread_job(gate)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(main())
+        gc.collect()
+    gate.set()
+    with contextlib.suppress(JobCancelled):  # unless it ran already, as a thread cannot be ended
+        tickets[-1].result_sync(SECONDS_MAX)
+    assert all(ticket.ended for ticket in tickets)  # run, or reported:
+    assert {type(ticket.error) for ticket in tickets[:3]} == {JobCancelled}
+    assert len(seen.failures) == sum(ticket.error is not None for ticket in tickets)
+    assert len(seen.of(events.Stopped)) == 1
+
+
+def test_a_thread_that_fails_after_its_loop_has_ended_is_reported() -> None:
+    seen = Seen()
+    begun, gate = threading.Event(), threading.Event()
+    tickets: list[LocalTicket] = []
+
+    def job() -> None:
+        begun.set()
+        gate.wait(SECONDS_MAX)
+        raise ValueError("too late")
+
+    async def main() -> None:
+        executor = inturn.Executor(error_handler=seen.handle)
+        tickets.append(await executor.submit("one", job))
+        await asyncio.to_thread(begun.wait)
+
+    asyncio.run(main())
+    gate.set()
+    with pytest.raises(JobCancelled):
+        tickets[0].result_sync(SECONDS_MAX)
+    assert len(seen.failures) == 1
+
+
+async def test_a_body_that_fails_still_drains() -> None:
+    with contextlib.suppress(RuntimeError):
+        async with Running() as executor:
+            ticket = await executor.submit("one", fine)
+            raise RuntimeError("body")
+    assert ticket.value == "fine"
