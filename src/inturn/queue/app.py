@@ -237,6 +237,16 @@ class App:
             self._home = loop()
             return self._home
 
+    async def lend(self) -> Store:
+        """Return the store, open, to a worker that lives on the loop where the store lives."""
+        here = asyncio.get_running_loop()
+        if self._settle_in(lambda: here) is not here:
+            raise BadInput(
+                "the app is in use on another event loop. Run the worker where the app was first "
+                "used, or give it an App of its own."
+            )
+        return await self._run_here(_itself)
+
     async def _run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         async with self._opening:
             if not self._is_open:
@@ -263,6 +273,10 @@ class App:
 
 async def _nothing(_store: Store) -> None:
     pass
+
+
+async def _itself(store: Store) -> Store:
+    return store
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -11,12 +11,8 @@ from inturn.model.job import LeasedJob
 from inturn.store.protocol import Transaction
 
 
-class Run(Protocol):
+class Way(Protocol):
     """What a worker lends a context: the ways from a running handler back to the store."""
-
-    async def report(self, part: float, note: str) -> None:
-        """Say how far the job is."""
-        ...
 
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
@@ -30,13 +26,13 @@ class Run(Protocol):
 class Context:
     """The attempt a handler runs in. A handler gets it by a first parameter of this type."""
 
-    __slots__ = ("_run", "deadline", "job", "token")
+    __slots__ = ("_way", "deadline", "job", "token")
 
-    def __init__(self, job: LeasedJob, token: int, deadline: datetime | None, run: Run) -> None:
+    def __init__(self, job: LeasedJob, token: int, deadline: datetime | None, way: Way) -> None:
         self.job = job
-        self.token = token
+        self.token = token  # of the lease: it only goes up, so it fences writes elsewhere
         self.deadline = deadline
-        self._run = run
+        self._way = way
 
     @property
     def id(self) -> UUID:
@@ -53,17 +49,13 @@ class Context:
         """Whether a failure now makes the job a dead letter."""
         return self.job.attempt >= self.job.attempts_max
 
-    async def progress(self, part: float, note: str = "") -> None:
-        """Say how far the job is, from 0.0 to 1.0, for those who watch."""
-        await self._run.report(part, note)
-
     async def heartbeat(self) -> None:
         """Make sure that the job is still this worker's; raise ``LeaseLost`` if it is not.
 
         A worker prolongs its leases by itself. This is for a handler that is about to do what it
         must not do twice.
         """
-        await self._run.heartbeat()
+        await self._way.heartbeat()
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open one transaction for the handler's own rows and the job's completion.
@@ -71,4 +63,4 @@ class Context:
         It commits both or neither: if the lease was lost meanwhile it raises ``LeaseLost``, and
         nothing of it happened. After it the job is done; what the handler returns is not kept.
         """
-        return self._run.transaction()
+        return self._way.transaction()

@@ -58,11 +58,16 @@ class Listener:
             now = asyncio.get_running_loop().time()
             if now - self._failed_at < RETRY_SECONDS:
                 return
+            connection: Connection | None = None
             try:
                 connection = await self._pool.connect()
                 await connection.add_listener(CHANNEL, self._hear)
             except (StoreError, *GONE):
                 self._failed_at = now
+            except BaseException:  # cancelled, perhaps between the two
+                if connection is not None:
+                    connection.terminate()
+                raise
             else:
                 self._connection = connection
                 await self._catch_up(connection)

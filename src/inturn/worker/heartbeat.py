@@ -1,0 +1,132 @@
+"""The heartbeat: keeps a worker's leases and its name alive, whatever its handlers do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from inturn.model.errors import StoreError
+from inturn.model.lease import Lease, Reclaimed
+from inturn.model.worker import WorkerView
+from inturn.store.protocol import Store
+
+BEATS_PER_LEASE = 3
+BEAT_SECONDS_MAX = 10.0
+
+
+class Watched(Protocol):
+    """What a heartbeat asks of a worker, and tells it. Called from the heartbeat's own thread."""
+
+    def leases(self) -> Sequence[Lease]:
+        """Return the leases to keep."""
+        ...
+
+    def view(self) -> WorkerView:
+        """Return the worker as others see it."""
+        ...
+
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """Hear that leases are someone else's now."""
+        ...
+
+    def reclaimed(self, found: Reclaimed) -> None:
+        """Hear what a sweep took back."""
+        ...
+
+    def troubled(self, error: StoreError) -> None:
+        """Hear that the store could not be reached."""
+        ...
+
+
+class Heartbeat:
+    """One step after another: extend, beat, and from time to time reclaim what others lost."""
+
+    def __init__(
+        self, store: Store, watched: Watched, *, lease_seconds: float, sweep_seconds: float
+    ) -> None:
+        self._store, self._watched = store, watched
+        self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
+        self._random = Random()
+        self._sweep_in = 0.0
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait between two steps."""
+        return min(self._lease_seconds / BEATS_PER_LEASE, self._sweep_seconds, BEAT_SECONDS_MAX)
+
+    async def step(self) -> None:
+        """Do what is due."""
+        try:
+            leases = self._watched.leases()
+            if leases:
+                lost = await self._store.extend(leases, lease_seconds=self._lease_seconds)
+                if lost:
+                    self._watched.lost(lost)
+            await self._store.beat(self._watched.view())
+            self._sweep_in -= self.pause_seconds
+            if self._sweep_in <= 0:
+                # Not all workers at one moment.
+                self._sweep_in = self._sweep_seconds * (0.75 + self._random.random() / 2)
+                self._watched.reclaimed(await self._store.reclaim())
+        except StoreError as error:
+            self.trouble(error)
+
+    def trouble(self, error: StoreError) -> None:
+        """Tell the worker that the store could not be reached; the next step tries again."""
+        self._watched.troubled(error)
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Step until told to stop."""
+        while not stopped.is_set():
+            await self.step()
+            try:
+                async with asyncio.timeout(self.pause_seconds):
+                    await stopped.wait()
+            except TimeoutError:
+                pass
+
+
+class HeartbeatThread:
+    """A heartbeat on a thread and a loop of its own, with a store of its own.
+
+    A handler that blocks the worker's loop, or holds every thread, does not hold it up.
+    """
+
+    def __init__(self, open_store: Callable[[], Store], make: Callable[[Store], Heartbeat]) -> None:
+        self._open_store, self._make = open_store, make
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="inturn-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+        self._started.wait()
+
+    def stop(self) -> None:
+        """Stop, and wait until it has."""
+        if self._loop is not None and self._stopped is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._started.set()
+        store = self._open_store()
+        heartbeat = self._make(store)
+        while not self._stopped.is_set():
+            try:
+                await store.open()
+                break
+            except StoreError as error:
+                heartbeat.trouble(error)
+                await asyncio.sleep(min(1.0, heartbeat.pause_seconds))
+        await heartbeat.run(self._stopped)
+        await store.close()

@@ -1,0 +1,141 @@
+"""Leases in a worker's hands: which jobs have ended, and what is to be said of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+from inturn.model.job import LeasedJob
+from inturn.model.lease import Claim, Lease
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done, Release
+
+
+class Run:
+    """One lease and its jobs. What has ended is said once; what has not stays leased."""
+
+    __slots__ = ("_said", "_unsaid", "ended", "is_over", "is_started", "jobs", "lease", "left")
+
+    def __init__(self, claim: Claim) -> None:
+        self.lease: Lease = claim.lease
+        self.jobs = claim.jobs
+        self.left = len(claim.jobs)
+        self.ended: list[Outcome] = []
+        self.is_started = False
+        self.is_over = False  # nothing more of it may start
+        self._unsaid = 0  # outcomes that the store has not taken yet
+        self._said: asyncio.Event | None = None  # made by who waits until it has
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its jobs run one after the other, and the first failure gives back the rest."""
+        return self.lease.key is not None and self.lease.lane is not None
+
+    def note(self, outcome: Outcome, *, is_settled: bool) -> int:
+        """Note what became of a job; return how many jobs of the run that ends.
+
+        In a keyed lane whatever is not done gives back the jobs behind it. ``is_settled``: the
+        store knows it already.
+        """
+        if not is_settled:
+            self.ended.append(outcome)
+        count = 1
+        if self.is_keyed and type(outcome.verdict) is not Done:
+            count = self.left
+        self.left -= count
+        return count
+
+    def owe(self, outcomes: int) -> None:
+        """Count outcomes that the store is to be told of, or (negative) has been told of."""
+        self._unsaid += outcomes
+        if self._said is not None and not self._unsaid:
+            self._said.set()
+
+    async def said(self) -> None:
+        """Wait until the store knows of every job that has ended; of a lane, that is."""
+        if self.is_keyed and self._unsaid:
+            self._said = asyncio.Event()
+            await self._said.wait()
+
+    def settlement(self) -> Settlement:
+        """Return what is to be said now, in the order of positions."""
+        ended, self.ended = self.ended, []
+        if not self.is_keyed:
+            ended.sort(key=lambda outcome: outcome.job.position)
+        return Settlement(self.lease, ended)
+
+
+class Runs:
+    """All leases of a worker."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, int | None], Run] = {}
+        self._changed: dict[tuple[int, int | None], Run] = {}
+        self.in_hand = 0
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))
+
+    def take(self, claim: Claim) -> Run:
+        """Begin with a claim."""
+        run = Run(claim)
+        self._runs[_name(claim.lease)] = run
+        self.in_hand += run.left
+        return run
+
+    def note(self, run: Run, outcome: Outcome, *, is_settled: bool = False) -> None:
+        """Note what became of a job, to be settled with the next settlements."""
+        name = _name(run.lease)
+        if name not in self._runs:
+            return  # the lease was lost meanwhile
+        self.in_hand -= run.note(outcome, is_settled=is_settled)
+        if run.ended:
+            self._changed[name] = run
+        elif not run.left:
+            del self._runs[name]
+
+    @property
+    def unsaid(self) -> bool:
+        """Whether there is something to settle."""
+        return bool(self._changed)
+
+    def lanes_ended(self) -> list[Lease]:
+        """Return the leases on lanes of which all has ended and is to be settled next."""
+        return [one.lease for one in self._changed.values() if one.is_keyed and not one.left]
+
+    def settlements(self) -> list[Settlement]:
+        """Return what is to be said of jobs that ended since the last time."""
+        changed, self._changed = self._changed, {}
+        said = [run.settlement() for run in changed.values()]
+        for name, run in changed.items():
+            if not run.left:
+                del self._runs[name]
+        return said
+
+    def lose(self, leases: Iterable[Lease]) -> list[Run]:
+        """Forget leases that are someone else's now; return their runs."""
+        lost = []
+        for lease in leases:
+            run = self._runs.pop(_name(lease), None)
+            if run is not None:
+                self._changed.pop(_name(lease), None)
+                self.in_hand -= run.left
+                lost.append(run)
+        return lost
+
+    def find(self, lease: Lease) -> Run | None:
+        """Return the run of a lease, while some of it is left."""
+        return self._runs.get(_name(lease))
+
+    def leases(self) -> list[Lease]:
+        """Return the leases that are to be kept."""
+        return [run.lease for run in self._runs.values()]
+
+
+def released(job: LeasedJob) -> Outcome:
+    """Say that a job was not started."""
+    return Outcome(job, Release())
+
+
+def _name(lease: Lease) -> tuple[int, int | None]:
+    return lease.token, lease.lane

@@ -1,0 +1,43 @@
+"""From a running handler back to the store: under the lease of its own job."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from inturn.model.errors import LeaseLost
+from inturn.model.job import LeasedJob
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
+from inturn.store.protocol import Store, Transaction
+from inturn.worker.runs import Run
+
+
+class LeaseWay:
+    """The ways of one job, by its lease."""
+
+    __slots__ = ("_job", "_lease_seconds", "_run", "_store", "_worker", "is_settled")
+
+    def __init__(
+        self, store: Store, worker: str, run: Run, job: LeasedJob, lease_seconds: float
+    ) -> None:
+        self._store, self._worker, self._run, self._job = store, worker, run, job
+        self._lease_seconds = lease_seconds
+        self.is_settled = False
+
+    async def heartbeat(self) -> None:
+        """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        lease = self._run.lease
+        lost = await self._store.extend([lease], lease_seconds=self._lease_seconds)
+        if lost or self._run.is_over:
+            raise LeaseLost([lease.token])
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Open a transaction that says, when it commits, that the job is done."""
+        await self._run.said()  # a lane is settled in order: first the jobs before it
+        async with self._store.transaction() as transaction:
+            yield transaction
+            done = Settlement(self._run.lease, [Outcome(self._job, Done())])
+            await transaction.settle([done], worker=self._worker)
+        self.is_settled = True

@@ -1,0 +1,59 @@
+"""An app on each sort of store, and a worker of it in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inturn.queue.app import App
+from inturn.worker.worker import Worker
+
+Working = Callable[..., Any]
+
+
+@pytest_asyncio.fixture(params=["sqlite", "memory", "postgres"])
+async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[App]:
+    """An app with nothing declared on it; afterwards its store must hold together."""
+    if request.param == "memory":
+        url = "sqlite:///:memory:"
+    elif request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'work.db'}"
+    else:
+        url = request.getfixturevalue("postgres_url")
+    app = App(url)
+    if request.param == "postgres":
+        await app.migrate()
+    yield app
+    assert await app.run(lambda store: store.check()) == []
+    await app.close()
+
+
+@asynccontextmanager
+async def working(app: App, **options: Any) -> AsyncIterator[Worker]:
+    """Let a worker work, and stop it as SIGTERM would."""
+    worker = Worker(app, **options)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        async with asyncio.timeout(20):
+            await running
+
+
+async def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = condition()
+            if isinstance(found, Awaitable):
+                found = await found
+            if found:
+                return
+            await asyncio.sleep(0.005)

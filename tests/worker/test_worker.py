@@ -1,0 +1,340 @@
+"""A worker in this process: every job once, each key in order, every end said as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import BadInput, JobFailed, LeaseLost
+from inturn.model.job import JobState, NewJob
+from inturn.policy.retry import Reject, RetryLater, RetryPolicy
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.worker.worker import Worker
+from tests.worker.conftest import until, working
+
+QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+async def test_every_job_runs_once_and_each_key_in_order(app: App, is_async: bool) -> None:
+    ran: dict[str | None, list[int]] = defaultdict(list)
+    running: set[str] = set()
+
+    def begin(key: str | None, n: int) -> None:
+        assert key not in running, "two jobs of one key at once"
+        if key:
+            running.add(key)
+        ran[key].append(n)
+
+    if is_async:
+
+        @app.job
+        async def work(key: str | None, n: int) -> None:
+            begin(key, n)
+            await asyncio.sleep(0)
+            running.discard(key or "")
+    else:
+
+        @app.job
+        def work(key: str | None, n: int) -> None:
+            begin(key, n)
+            running.discard(key or "")
+
+    keys = [None, *(f"key {n}" for n in range(7))]
+    jobs = [(keys[n % len(keys)], n) for n in range(800)]
+    async with working(app):
+        await app.submit_many([work.using(key=key).call(key, n) for key, n in jobs])
+        await until(lambda: sum(map(len, ran.values())) == len(jobs))
+    for key in keys:
+        wanted = [n for k, n in jobs if k == key]
+        assert (ran[key] if key else sorted(ran[key])) == wanted
+    [status] = await app.run(lambda store: store.queues())
+    assert (status.waiting, status.running, status.retrying, status.dead) == (0, 0, 0, 0)
+
+
+async def test_a_result_reaches_whoever_waits_for_it(app: App) -> None:
+    @app.job
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.job(keep_result=None)
+    def forget(n: int) -> int:
+        return n
+
+    async with working(app):
+        assert await (await double.submit(21)).result(timeout=10) == 42
+        assert await (await forget.submit(1)).result(timeout=10) is None
+
+
+async def test_a_failure_is_retried_in_its_place_and_then_buried(app: App) -> None:
+    ran: list[tuple[int, int]] = []
+
+    @app.job(retry=QUICK)
+    async def work(ctx: Context, n: int) -> None:
+        ran.append((n, ctx.attempt))
+        if n == 1 and not (ctx.is_last_attempt and flaky):
+            raise ValueError("boom")
+
+    flaky = True
+    lane = work.using(key="a")
+    async with working(app):
+        tickets = await app.submit_many([lane.call(n) for n in range(3)])
+        await tickets[2].result(timeout=10)
+        assert ran == [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]
+        flaky = False
+        dead = await lane.submit(1)
+        after = await lane.submit(7)
+        with pytest.raises(JobFailed, match="failed 3 times, the last time: ValueError: boom"):
+            await dead.result(timeout=10)
+        await after.result(timeout=10)
+    [letter] = (await app.run(lambda store: store.dead_letters())).rows
+    assert [error.error for error in letter.errors] == ["ValueError: boom"] * 3
+
+
+async def test_a_handler_decides_what_becomes_of_its_job(app: App) -> None:
+    later: list[float] = []
+
+    @app.job(retry=QUICK)
+    async def work(what: str) -> None:
+        if what == "reject":
+            raise Reject("no such customer")
+        later.append(time.monotonic())
+        if len(later) < 5:
+            raise RetryLater(after=0.05, reason="busy", counted=False)
+
+    async with working(app):
+        with pytest.raises(JobFailed, match="rejected: no such customer"):
+            await (await work.submit("reject")).result(timeout=10)
+        await (await work.submit("later")).result(timeout=10)
+    assert len(later) == 5, "an attempt that is not counted is not spent"
+    assert all(b - a >= 0.045 for a, b in itertools.pairwise(later))
+
+
+async def test_an_attempt_that_takes_too_long_is_ended_and_counts(app: App) -> None:
+    ended: list[BaseException] = []
+
+    @app.job(timeout=0.05, retry=RetryPolicy(attempts_max=2, base_seconds=0.01))
+    async def work() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError as error:
+            ended.append(error)
+            raise
+
+    async with working(app):
+        with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.05 s"):
+            await (await work.submit()).result(timeout=10)
+    assert len(ended) == 2
+
+
+async def test_a_payload_that_no_longer_fits_is_buried_with_what_to_do(app: App) -> None:
+    @app.job
+    async def send(to: str) -> None: ...
+
+    await app.run(lambda store: store.enqueue([NewJob(kind="send", payload='{"too": 1}')]))
+    async with working(app):
+        await until(lambda: _dead(app))
+    [letter] = (await app.run(lambda store: store.dead_letters())).rows
+    assert "does not fit job 'send'" in letter.reason
+    assert letter.attempts == 1
+
+
+async def test_a_result_that_is_not_json_does_not_run_the_job_again(app: App) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def work() -> object:
+        ran.append(1)
+        return object()
+
+    with pytest.warns(RuntimeWarning, match="job 'work' is done, and its result is not kept"):
+        async with working(app):
+            assert await (await work.submit()).result(timeout=10) is None
+    assert ran == [1]
+
+
+async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job
+    async def mine(n: int) -> None:
+        ran.append(f"mine {n}")
+
+    def other(n: int, key: str | None = None) -> NewJob:
+        return NewJob(kind="theirs", payload=f'{{"n": {n}}}', key=key)
+
+    ticket = await mine.using(key="a").submit(1)
+    await app.run(lambda store: store.enqueue([other(2, key="a"), other(3)]))
+    async with working(app):
+        await ticket.result(timeout=10)
+        await mine.submit(4)
+        await until(lambda: len(ran) == 2)
+    assert ran == ["mine 1", "mine 4"]
+    views = (await app.run(lambda store: store.jobs(kind="theirs"))).rows
+    assert [view.state for view in views] == [JobState.WAITING] * 2
+    assert [view.attempt for view in views] == [0, 0]
+
+
+async def test_001_21_stopping_finishes_what_runs_and_releases_what_does_not(app: App) -> None:
+    may_end = asyncio.Event()
+    begun: list[int] = []
+    ended: list[int] = []
+
+    @app.job
+    async def work(n: int) -> None:
+        begun.append(n)
+        await may_end.wait()
+        ended.append(n)
+
+    tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
+    tickets += await app.submit_many([work.call(n) for n in range(10, 20)])
+    async with working(app, slots=2) as worker:
+        await until(lambda: len(begun) == 2)
+        worker.stop()
+        await asyncio.sleep(0.05)
+        may_end.set()
+    assert ended == begun
+    states = [(await one.status()).state for one in tickets]
+    assert states.count(JobState.DONE) == 2
+    assert states.count(JobState.WAITING) == 11
+    assert {(await one.status()).attempt for one in tickets} == {0}
+
+
+async def test_001_04_a_job_longer_than_its_lease_is_not_stolen(app: App) -> None:
+    """Not even when its handler blocks the loop, or its thread."""
+    ran: list[str] = []
+
+    @app.job
+    async def blocks(n: int) -> None:
+        ran.append(f"loop {n}")
+        time.sleep(0.7)  # noqa: ASYNC251
+
+    @app.job
+    def thread(n: int) -> None:
+        ran.append(f"thread {n}")
+        time.sleep(0.7)
+
+    async with working(app, lease_seconds=0.3, sweep_seconds=0.1):
+        tickets = await app.submit_many([thread.using(key="t").call(n) for n in range(2)])
+        tickets += await app.submit_many([blocks.using(key="l").call(n) for n in range(2)])
+        for ticket in tickets:
+            await ticket.result(timeout=20)
+    assert sorted(ran) == ["loop 0", "loop 1", "thread 0", "thread 1"]
+
+
+async def test_a_handlers_transaction_commits_with_the_jobs_end(app: App) -> None:
+    is_postgres = app.url.startswith("postgres")
+    mark = "$1" if is_postgres else "?"
+    async with (await app.lend()).transaction() as t:
+        await t.execute("create table effects (n integer)")
+
+    @app.job(retry=QUICK)
+    async def work(ctx: Context, n: int) -> None:
+        async with ctx.transaction() as t:
+            await t.execute(f"insert into effects values ({mark})", n)
+            if n == 1 and ctx.attempt == 1:
+                raise ValueError("boom")
+
+    async with working(app):
+        lane = work.using(key="a")
+        tickets = await app.submit_many([lane.call(n) for n in range(4)])
+        tickets += await app.submit_many([work.call(n) for n in range(10, 13)])
+        for ticket in tickets:
+            await ticket.result(timeout=10)
+    async with (await app.lend()).transaction() as t:
+        found = [n for (n,) in await t.execute("select n from effects order by n")]
+        await t.execute("drop table effects")
+    assert found == [0, 1, 2, 3, 10, 11, 12]
+
+
+async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more(
+    app: App,
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    ran: list[int] = []
+    lost: list[bool] = []
+
+    @app.job
+    async def work(ctx: Context, n: int) -> None:
+        ran.append(n)
+        begun.set()
+        await may_end.wait()
+        try:
+            await ctx.heartbeat()
+        except LeaseLost:
+            lost.append(True)
+            raise
+
+    await app.submit_many([work.using(key="a").call(n) for n in range(3)])
+    async with working(app, lease_seconds=60, sweep_seconds=60, name="w1") as worker:
+        await begun.wait()
+        await until(lambda: _seen(app, "w1"))
+        await asyncio.sleep(0.1)  # its first sweep is over, and the next is far
+        store = await app.lend()
+        prefix = "inturn." if app.url.startswith("postgres") else ""
+        async with store.transaction() as t:
+            early = "until - interval '1 hour'" if prefix else "until - 3600000000"
+            await t.execute(f"update {prefix}lease set until = {early}")
+        assert (await store.reclaim()).suspects == 3
+        worker.stop()
+        may_end.set()
+    assert (ran, lost) == ([0], [True])
+    views = (await app.run(lambda store: store.jobs())).rows
+    assert [view.state for view in views] == [JobState.WAITING] * 3
+    assert all(view.suspect for view in views)
+
+
+async def test_jobs_submitted_by_jobs_are_run(app: App) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def on_loop(n: int) -> None:
+        ran.append(n)
+        if n:
+            await on_loop.submit(n - 1)
+
+    @app.job
+    def on_thread(n: int) -> None:
+        ran.append(n)
+        if n:
+            on_thread.submit_sync(n - 1)
+
+    async with working(app):
+        await on_loop.submit(3)
+        await on_thread.submit(3)
+        await until(lambda: len(ran) == 8)
+    assert sorted(ran) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+async def test_a_worker_is_seen_by_others(app: App) -> None:
+    @app.job(queue="mail")
+    async def send() -> None: ...
+
+    async with working(app, name="w1", sweep_seconds=0.05):
+        await until(lambda: _seen(app, "w1"))
+    [view] = await app.run(lambda store: store.workers())
+    assert (view.queues, view.kinds) == (("mail",), ("send",))
+
+
+def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:
+    app = App("sqlite:///:memory:")
+    wrongs: list[dict[str, Any]] = [
+        {"slots": 0}, {"lease_seconds": -1}, {"queues": ["\x00"]}, {"name": ""},
+    ]  # fmt: skip
+    for wrong in wrongs:
+        with pytest.raises(BadInput):
+            Worker(app, **wrong)
+
+
+async def _dead(app: App) -> bool:
+    return bool((await app.run(lambda store: store.dead_letters())).rows)
+
+
+async def _seen(app: App, name: str) -> bool:
+    return name in {view.id for view in await app.run(lambda store: store.workers())}
