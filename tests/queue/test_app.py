@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+import inturn
 from inturn.model.errors import (
     BadInput,
     DedupeConflict,
@@ -268,3 +269,11 @@ def test_a_wrong_argument_is_an_error_of_types(tmp_path: Path) -> None:
     found = {msgspec.json.decode(line)["line"] for line in ran.stdout.splitlines()}
     wanted = {n for n, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# wrong")}
     assert found == wanted, ran.stdout + ran.stderr
+
+
+def test_what_users_need_is_found_at_the_top() -> None:
+    for name in inturn.__all__:
+        assert getattr(inturn, name).__name__ == name
+        assert name in dir(inturn)
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        inturn.Nothing  # noqa: B018
