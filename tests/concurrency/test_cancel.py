@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from uuid import UUID
 
 import pytest
 
 from inturn.model.job import JobState
 from inturn.model.lease import Claim
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -128,3 +132,54 @@ async def test_a_cancel_races_with_the_settle_of_a_retry(store: PostgresStore) -
         said, _ = await asyncio.gather(store.cancel(one, by="ann"), done(store, claims))
         assert said in (JobState.RUNNING, JobState.DONE), turn
         assert await state(store, behind) is JobState.DONE
+
+
+async def test_a_cancel_meets_a_job_that_is_claimed_and_retried_again_and_again(
+    store: PostgresStore,
+) -> None:
+    """It moves from its lane to parked and into leases meanwhile, and is caught there or runs."""
+    ends_at = time.monotonic() + 2
+    finished: list[UUID] = []
+
+    async def work(worker: str) -> None:
+        chance = random.Random(worker)
+        while time.monotonic() < ends_at:
+            for held in await claim(store, 1, worker=worker):
+                verdict = Retry(0.0, "boom", counted=False) if chance.random() < 0.9 else Done()
+                outcome = Outcome(held.jobs[0], verdict)
+                await store.settle([Settlement(held.lease, [outcome])], worker=worker)
+                if isinstance(verdict, Done):
+                    finished.append(outcome.job.id)
+
+    async def cancel() -> None:
+        while time.monotonic() < ends_at:
+            [made] = await enqueue(store, job())
+            for _ in range(200):
+                if await store.cancel(made, by="ann") is not JobState.RUNNING:
+                    break
+
+    await asyncio.gather(*(work(f"w{n}") for n in range(3)), *(cancel() for _ in range(4)))
+    assert {await state(store, one) for one in finished} == {JobState.DONE}
+    assert await store.check() == []
+
+
+async def test_a_cancel_meets_a_dead_letter_that_is_put_back(store: PostgresStore) -> None:
+    chance = random.Random(1)
+    cancelled = 0
+    for number in range(150):
+        [made] = await enqueue(store, job(f"key {number % 7}"))
+        [held] = await claim(store)
+        await store.settle(
+            [Settlement(held.lease, [Outcome(held.jobs[0], Bury("no"))])], worker="w1"
+        )
+
+        async def late(made: UUID = made) -> JobState:
+            await asyncio.sleep(chance.random() * 0.002)
+            return await store.cancel(made, by="ann")
+
+        _, answer = await asyncio.gather(store.dead_retry([made]), late())
+        cancelled += answer is JobState.CANCELLED
+        ran = await drain(store)
+        assert (made in ran) is (answer is not JobState.CANCELLED)
+    assert cancelled > 0
+    assert await store.check() == []

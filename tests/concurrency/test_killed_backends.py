@@ -145,24 +145,29 @@ async def interrupted(store: PostgresStore, database: str) -> AsyncIterator[Inte
     await made.close()
 
 
-async def due_after_a_turn(store: PostgresStore) -> tuple[list[Claim], list[UUID]]:
-    """Hold a job, and make another that is due: a turn leaves it to a claim of its own."""
+async def held_alone(store: PostgresStore) -> list[Claim]:
+    """Hold the only job there is: a turn that settles it finds nothing, and claims once more."""
     held = await enqueue(store, job("a"))
     claims = await claim(store)
     assert ids(claims) == held
-    due = await enqueue(store, job("b", delay_seconds=0.01))
-    await asyncio.sleep(0.02)
-    return claims, due
+    return claims
 
 
 async def test_a_backend_is_killed_between_the_settling_of_a_turn_and_its_claim(
     interrupted: Interrupted, reaper: Any
 ) -> None:
-    claims, due = await due_after_a_turn(interrupted)
-    interrupted.interrupt = lambda: reaper.execute(CUT_ALL)
+    claims = await held_alone(interrupted)
+    late: list[UUID] = []
+
+    async def cut() -> None:
+        late.extend(await enqueue(interrupted, job("b")))
+        await reaper.execute(CUT_ALL)
+
+    interrupted.interrupt = cut
     settlements = [Settlement.done(one) for one in claims]
     given = await quickly(interrupted.turn(settlements, "default", jobs_max=9, worker="w1"))
-    assert ids(given) == due
+    assert ids(given) == late
+    assert len(late) == 1
     assert await state(interrupted, ids(claims)[0]) is JobState.DONE
 
 
@@ -170,7 +175,7 @@ async def test_a_backend_is_killed_between_the_settling_of_a_turn_and_its_claim(
 async def test_a_turn_that_has_settled_gives_nothing_when_its_claim_cannot_be(
     interrupted: Interrupted, error: type[StoreError]
 ) -> None:
-    claims, due = await due_after_a_turn(interrupted)
+    claims = await held_alone(interrupted)
 
     async def fail() -> None:
         raise error("broken by a test")
@@ -182,4 +187,5 @@ async def test_a_turn_that_has_settled_gives_nothing_when_its_claim_cannot_be(
     with pytest.raises(error):  # nothing was settled, so nothing is hidden
         await interrupted.turn([], "default", jobs_max=9, worker="w1")
     interrupted.interrupt = None
-    assert ids(await interrupted.turn([], "default", jobs_max=9, worker="w1")) == due
+    [late] = await enqueue(interrupted, job("b"))
+    assert ids(await interrupted.turn([], "default", jobs_max=9, worker="w1")) == [late]
