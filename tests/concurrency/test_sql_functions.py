@@ -143,6 +143,7 @@ WRONG = [
         "inturn.enqueue('mail', 'send', after => array[gen_random_uuid()])",
         "after names jobs that are not in this store",
     ),
+    ("inturn.enqueue('mail', 'send', now => 'infinity')", "now must be a time"),
     ("inturn.enqueue('mail', 'send', delay_seconds => 1, round => 1)", "both a delay and a round"),
 ]
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import DedupeConflict
+from inturn.model.errors import DedupeConflict, DependencyCycle
 from inturn.model.job import JobState, NewJob
 from inturn.store.protocol import Store
 from tests.contract.support import (
@@ -17,6 +17,7 @@ from tests.contract.support import (
     enqueue,
     ids,
     job,
+    jobs,
     run_all,
     settle,
     stored,
@@ -185,3 +186,28 @@ async def test_a_number_of_many_digits_is_told_from_its_neighbour(store: Store) 
     assert (again.id, again.duplicate) == (first.id, True)
     with pytest.raises(DedupeConflict):
         await store.enqueue([job(dedupe="d", payload=f'{{"b": {large + 1}, "a": 1}}')])
+
+
+async def test_a_duplicate_in_a_batch_stands_for_the_first_where_others_wait_for_it(
+    store: Store,
+) -> None:
+    first, again = job(dedupe="k"), job(dedupe="k")
+    waiting = job(after=frozenset({again.id}))
+    await store.enqueue([first, waiting, again])
+    assert (await store.job(waiting.id)).waits_for == (first.id,)
+    assert await run_all(store) == [first.id, waiting.id]
+
+
+async def test_a_circle_through_a_duplicate_is_refused(store: Store) -> None:
+    again = job(dedupe="k")
+    between = job(after=frozenset({again.id}))
+    first = job(dedupe="k", after=frozenset({between.id}))
+    with pytest.raises(DependencyCycle):
+        await store.enqueue([first, between, again])
+    assert set((await stored(store)).values()) == {0}
+
+
+@pytest.mark.parametrize("payload", ["1e-20000", "[1E-999999]"])
+async def test_numbers_of_any_smallness_can_be_told_apart(store: Store, payload: str) -> None:
+    first, second = await enqueue(store, *jobs(2, payload=payload, dedupe="k"))
+    assert first == second

@@ -28,6 +28,7 @@ ENDINGS = [
     "/* and\nthen */ commit",
     ";; commit",
     "--\n/**/--\n;rollback",
+    "\ufeffcommit",
 ]
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import LeaseLost, OutOfOrder
+from inturn.model.errors import InvalidName, LeaseLost, OutOfOrder
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
@@ -353,3 +353,60 @@ async def test_a_buried_job_is_dead_and_the_rest_goes_on(store: Store, key: str 
     await settle(store, bury(claimed))
     assert await state(store, made[0]) is JobState.DEAD
     assert await run_all(store) == made[1:]
+
+
+@pytest.mark.parametrize(
+    ("parts", "refusal"),
+    [
+        ([[(1, Done())], [(0, Done())]], OutOfOrder),
+        ([[(1, Retry(1.0, "boom"))], [(0, Done())]], OutOfOrder),
+        ([[(0, Retry(1.0, "boom"))], [(1, Release())]], None),
+        ([[(0, Done())], [(1, Bury("no"))]], None),
+        ([[(0, Retry(1.0, "boom"))], [(1, Done())]], OutOfOrder),
+        ([[(0, Retry(1.0, "boom")), (2, Release())]], LeaseLost),
+        ([[(0, Done()), (2, Done())]], LeaseLost),
+        ([[(0, Done())], [(2, Done())]], LeaseLost),
+    ],
+)
+async def test_settlements_of_one_lane_in_one_call_are_judged_as_one(
+    store: Store, parts: list[list[tuple[int, Verdict]]], refusal: type[Exception] | None
+) -> None:
+    await enqueue(store, *jobs(3, key="a"))
+    [claimed] = await claim(store)
+    said = [
+        Settlement(claimed.lease, [Outcome(claimed.jobs[n], verdict) for n, verdict in part])
+        for part in parts
+    ]
+    if refusal is None:
+        await settle(store, said)
+    else:
+        with pytest.raises(refusal):
+            await settle(store, said)
+        await settle(store, done([claimed]))
+    assert await store.check() == []
+
+
+async def test_a_job_that_waited_by_itself_is_settled_alone(store: Store) -> None:
+    await enqueue(store, job())
+    await settle(store, fail(await claim_one(store), delay=0.0))
+    claimed = await claim_one(store)
+    assert claimed.lease.lane is None
+    forged = msgspec.structs.replace(claimed.lease, last=2)
+    [held] = claimed.jobs
+    other = msgspec.structs.replace(held, position=2)
+    with pytest.raises(LeaseLost):
+        await settle(store, [Settlement(forged, [Outcome(held, Done()), Outcome(other, Done())])])
+    await settle(store, done([claimed]))
+
+
+@pytest.mark.parametrize("name", ["\ud800", "\x00", ""])
+async def test_a_forged_name_is_refused(store: Store, name: str) -> None:
+    await enqueue(store, job())
+    claimed = await claim_one(store)
+    forged = Outcome(msgspec.structs.replace(claimed.jobs[0], kind=name), Done())
+    with pytest.raises(InvalidName):
+        await settle(store, [Settlement(claimed.lease, [forged])])
+    lease = msgspec.structs.replace(claimed.lease, queue=name)
+    with pytest.raises(InvalidName):
+        await settle(store, [Settlement(lease, done([claimed])[0].outcomes)])
+    await settle(store, done([claimed]))

@@ -200,3 +200,8 @@ def _behind(waits: dict[UUID, set[UUID]], start: UUID) -> set[UUID]:
             found.add(one)
             todo.append(one)
     return found
+
+
+def test_the_nil_uuid_is_no_id() -> None:
+    with pytest.raises(BadInput, match="all zeros"):
+        check_jobs([NewJob(kind="k", id=UUID(int=0))])

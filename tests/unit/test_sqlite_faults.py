@@ -17,6 +17,7 @@ from inturn.model.errors import (
     SchemaMissing,
     SchemaTooNew,
     StoreBusy,
+    StoreError,
     StoreFull,
     StoreUnavailable,
 )
@@ -223,3 +224,30 @@ async def test_an_address_leads_to_the_file_or_is_refused(tmp_path: Path) -> Non
     assert (tmp_path / "work.db").exists()
     with pytest.raises(InvalidStoreURL):
         connect("sqlite://work.db")
+
+
+async def test_a_transaction_that_sqlite_gave_up_stores_nothing(tmp_path: Path) -> None:
+    """An error was caught in the block, and SQLite had rolled all of it back by then."""
+    store = SqliteStore(str(tmp_path / "work.db"))
+    await store.open()
+    async with store.transaction() as t:
+        await t.execute("create table mine (n primary key)")
+        await t.execute("insert into mine values (1)")
+    kept, late = NewJob(kind="k"), NewJob(kind="k")
+
+    async def half() -> None:
+        async with store.transaction() as t:
+            await t.execute("insert into mine values (2)")
+            await t.enqueue([kept])
+            with pytest.raises(sqlite3.IntegrityError):
+                await t.execute("insert or rollback into mine values (1)")
+            for verb in (t.enqueue([late]), t.execute("insert into mine values (3)")):
+                with pytest.raises(StoreError, match="given it up"):
+                    await verb
+
+    with pytest.raises(StoreError, match="given it up"):
+        await half()
+    assert (await store.jobs()).rows == ()
+    async with store.transaction() as t:
+        assert await t.execute("select n from mine") == [(1,)]
+    await store.close()

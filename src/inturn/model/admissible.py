@@ -18,6 +18,7 @@ from inturn.model.worker import WorkerView
 
 _SHOWN_CHARS_MAX = 80
 _STORED_MAX = bounds.STORED_MAX
+_NIL = UUID(int=0)
 
 
 def check_jobs(jobs: Sequence[NewJob]) -> None:
@@ -65,8 +66,10 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
     ids = set(given)
     if len(ids) != len(jobs):
         raise OutOfBounds("two jobs of one batch have the same id. Leave the ids to inturn.")
+    if _NIL in ids:
+        raise BadInput("the id of a job is the nil UUID, all zeros. Leave the ids to inturn.")
     if any(job.after for job in jobs):
-        _check_cycle({job.id: job.after & ids for job in jobs if job.after})
+        _check_cycle(_waits(jobs, ids))
 
 
 def _check_numbers(job: NewJob) -> None:
@@ -308,6 +311,20 @@ def shown(value: object) -> str:
     except Exception:  # whatever somebody's own repr may raise
         text = f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
+
+
+def _waits(jobs: Sequence[NewJob], ids: set[UUID]) -> dict[UUID, frozenset[UUID]]:
+    """Return which jobs of a batch wait for which. A duplicate in it stands for its first."""
+    firsts: dict[tuple[str, str], UUID] = {}
+    same: dict[UUID, UUID] = {}
+    for job in jobs:
+        if job.dedupe is not None:
+            same[job.id] = firsts.setdefault((job.queue, job.dedupe), job.id)
+    return {
+        job.id: frozenset(same.get(other, other) for other in job.after & ids)
+        for job in jobs
+        if job.after and same.get(job.id, job.id) == job.id
+    }
 
 
 def _check_cycle(waits: Mapping[UUID, frozenset[UUID]]) -> None:

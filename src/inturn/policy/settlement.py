@@ -14,6 +14,7 @@ from inturn.model import bounds
 from inturn.model.admissible import (
     check_id,
     check_lease,
+    check_name,
     check_number,
     check_stored,
     check_text,
@@ -104,6 +105,24 @@ def check_shape(settlement: Settlement) -> None:
         raise BadInput(
             f"the outcomes of a settlement must be a list, not {shown(settlement.outcomes)}."
         )
+    if settlement.lease.lane is None and len(settlement.outcomes) > 1:
+        raise LeaseLost([settlement.lease.token])  # from parked, one job is leased
+
+
+def gathered(settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+    """Return settlements with those of one lease on a keyed lane as one, in the given order."""
+    by_lease: dict[tuple[int, int | None], Settlement] = {}
+    for settlement in settlements:
+        check_shape(settlement)
+        lease = settlement.lease
+        name = (lease.token, lease.lane)
+        before = by_lease.get(name)
+        if before is None or lease.key is None:
+            by_lease[name if before is None else (lease.token, -len(by_lease))] = settlement
+        else:
+            outcomes = [*before.outcomes, *settlement.outcomes]
+            by_lease[name] = Settlement(lease, outcomes)
+    return settlements if len(by_lease) == len(settlements) else list(by_lease.values())
 
 
 def check_settlement(settlement: Settlement) -> None:
@@ -119,11 +138,13 @@ def check_settlement(settlement: Settlement) -> None:
                 f"position {position} of lane {lease.lane} is settled twice or out of order in "
                 f"one settlement. Give outcomes once each, in the order of their positions."
             )
-        if position > lease.last:
+        is_keyed = lease.key is not None and lease.lane is not None
+        has_gap = is_keyed and before >= lease.first and position > before + 1
+        if position > lease.last or has_gap:
             raise LeaseLost([lease.token])
         before = position
         verdict = outcome.verdict
-        if lease.key is not None and lease.lane is not None:
+        if is_keyed:
             if stopped and type(verdict) is not Release:
                 raise OutOfOrder(
                     f"position {position} of lane {lease.key!r} was settled behind a job that was "
@@ -219,6 +240,9 @@ def tallies(settlements: Iterable[Settlement]) -> list[Tally]:
             continue
         for outcome in outcomes:
             grouped[queue, outcome.job.kind].append(outcome)
+    for queue, kind in grouped:
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_name("kind", kind, bounds.KIND_CHARS_MAX)
     return [_tally(*place, grouped[place]) for place in sorted(grouped)]
 
 

@@ -7,7 +7,7 @@ import re
 from inturn.model.admissible import check_text
 from inturn.model.errors import BadInput
 
-_SPACE_AND_COMMENTS = r"(?:[\s;]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_SPACE_AND_COMMENTS = r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _ENDS_OR_BEGINS = re.compile(
     _SPACE_AND_COMMENTS
     + r"(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release"

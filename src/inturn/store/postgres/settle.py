@@ -16,10 +16,10 @@ from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
-    check_shape,
     check_volume,
     done_ranges,
     error_text,
+    gathered,
     reason_text,
     tallies,
 )
@@ -52,8 +52,7 @@ def settled(
     parked: list[int] = []
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
-    for settlement in settlements:
-        check_shape(settlement)
+    for settlement in gathered(settlements):
         lease = settlement.lease
         run = settlement.done_run()
         if run is not None:
@@ -75,7 +74,7 @@ def settled(
         _collect(settlement, others, results)
     if not (open_runs or keyed_runs or parked or others):
         return None
-    keyed_runs = _merged(keyed_runs)
+    keyed_runs.sort(key=itemgetter(1))  # the function looks lanes up by binary search
     counts: Counter[int] = Counter()
     for token, _, first, last in chain(open_runs, keyed_runs):
         counts[token] += last - first + 1
@@ -95,18 +94,6 @@ def settled(
         worker,
         now,
     )
-
-
-def _merged(runs: list[Run]) -> list[Run]:
-    """Return runs in the order of lanes, those that follow one another in a lane as one."""
-    merged: list[Run] = []
-    for run in sorted(runs, key=itemgetter(1, 2)):
-        token, lane, first, last = run
-        if merged and merged[-1][:2] == (token, lane) and merged[-1][3] + 1 == first:
-            merged[-1] = (token, lane, merged[-1][2], last)
-        else:
-            merged.append(run)
-    return merged
 
 
 def _columns(runs: list[Run]) -> Iterable[Sequence[int]]:

@@ -11,8 +11,8 @@ from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
-    check_shape,
     check_volume,
+    gathered,
     tallies,
 )
 from inturn.store.sqlite.settle_keyed import settle_keyed
@@ -27,8 +27,7 @@ def check_settlements(settlements: Sequence[Settlement], worker: str) -> None:
     """Refuse settlements that their leases cannot carry, before the store is touched."""
     check_name("worker", worker, bounds.WORKER_CHARS_MAX)
     outspoken = []
-    for settlement in settlements:
-        check_shape(settlement)
+    for settlement in gathered(settlements):
         if settlement.done_run() is None:
             check_settlement(settlement)
             outspoken.append(settlement)
@@ -41,7 +40,7 @@ def settle(
     """Write what became of leased jobs. On ``LeaseLost`` the caller takes it all back."""
     settler = Settler(connection, now, worker)
     lost: list[int] = []
-    for settlement in settlements:
+    for settlement in gathered(settlements):
         lease = settlement.lease
         if not settlement.outcomes:
             continue

@@ -48,7 +48,7 @@ class SqliteTransaction:
         assert self._turn is not None
         try:
             if kind is None and self._lost is None:
-                await self._run(_commit)
+                await self._go_on(_commit)
             else:
                 await self._run(_rollback)
         finally:
@@ -61,7 +61,7 @@ class SqliteTransaction:
         """As ``Store.enqueue``, committed with the rest of the transaction."""
         jobs = listed("jobs", jobs)
         check_jobs(jobs)
-        return await self._run(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
+        return await self._go_on(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
 
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
@@ -69,7 +69,7 @@ class SqliteTransaction:
         check_settlements(settlements, worker)
         work = partial(settle, settlements=settlements, worker=worker)
         try:
-            await self._run(partial(_within_savepoint, work))
+            await self._go_on(partial(_within_savepoint, work))
         except LeaseLost as error:
             self._lost = error
             raise
@@ -81,7 +81,20 @@ class SqliteTransaction:
         """
         check_statement(sql)
         bound = [_bound(argument) for argument in arguments]
-        return await self._run(lambda connection, now: connection.execute(sql, bound).fetchall())
+        return await self._go_on(lambda connection, now: connection.execute(sql, bound).fetchall())
+
+    async def _go_on(self, work: Work[Result]) -> Result:
+        """Do something more in the transaction, if SQLite has not given it up."""
+
+        def checked(connection: sqlite3.Connection, now: Micros) -> Result:
+            if not connection.in_transaction:
+                raise StoreError(
+                    "an error inside this transaction was caught and SQLite had given it up by "
+                    "then, as on a full disk: nothing of it was stored. Let errors leave the block."
+                )
+            return work(connection, now)
+
+        return await self._run(checked)
 
     async def _run(self, work: Work[Result]) -> Result:
         if self._turn is None:

@@ -1,8 +1,12 @@
 -- What identifies a job's content: a digest of canonical JSON (jsonb sorts keys and drops spaces).
+-- A number that jsonb cannot hold, such as 1e-20000, makes it the digest of the text as it is.
 create or replace function inturn.digest(p_kind text, p_key text, p_payload text) returns bytea
-language sql immutable parallel safe as $$
-    select sha256(convert_to(jsonb_build_array(p_kind, p_key, p_payload::jsonb)::text, 'UTF8'))
-$$;
+language plpgsql immutable parallel safe as $$
+begin
+    return sha256(convert_to(jsonb_build_array(p_kind, p_key, p_payload::jsonb)::text, 'UTF8'));
+exception when numeric_value_out_of_range then
+    return sha256(convert_to(jsonb_build_array(p_kind, p_key, p_payload)::text, 'UTF8'));
+end $$;
 
 -- The job that a dedupe key stands for while its window lasts: the given one if the key is new.
 -- Two producers of one key: the second waits for the first to commit, and then sees it.

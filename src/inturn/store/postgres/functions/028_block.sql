@@ -23,12 +23,14 @@ begin
             w.job,
             coalesce(d.now_id, w.on_job) as on_job,
             case
-                when coalesce(d.fresh, false) then 'blocked'
+                when coalesce(f.fresh, false) then 'blocked'
                 else inturn.state(coalesce(d.now_id, w.on_job), p_now)
             end as state
         from unnest(p_waits_job, p_waits_on) as w(job, on_job)
         join unnest(p_ids, p_fresh) as j(id, fresh) on j.id = w.job and j.fresh
-        left join unnest(p_ids, p_now_ids, p_fresh) as d(id, now_id, fresh) on d.id = w.on_job
+        left join unnest(p_ids, p_now_ids) as d(id, now_id) on d.id = w.on_job
+        -- A duplicate's first job may come with the same batch.
+        left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
     ) s;
     select array_agg(distinct w.on_job)
     into v_missing

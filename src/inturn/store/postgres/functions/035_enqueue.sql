@@ -21,6 +21,8 @@ create or replace function inturn.enqueue(
 declare
     v_id uuid := inturn.uuid7();
     v_wrong text := case
+        when not isfinite(now)
+            then 'now must be a time'
         when coalesce(char_length(queue), 0) not between 1 and 128
             then 'queue needs 1 to 128 characters'
         when coalesce(char_length(kind), 0) not between 1 and 200
