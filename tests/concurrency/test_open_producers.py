@@ -247,3 +247,21 @@ async def test_a_claim_looks_past_many_drained_lanes_that_a_producer_holds(
     assert ids(await quickly(claim(store, 1))) == [free]
     await open_one.commit()
     assert len(await drain(store)) == len(keys)
+
+
+async def test_only_who_wakes_a_lane_says_so(store: PostgresStore, database: str) -> None:
+    """Producers of a queue that is busy notify nobody: the log of notices stays out of the way."""
+    heard: list[str] = []
+    listener = await asyncpg.connect(database)
+    await listener.add_listener("inturn", lambda *said: heard.append(said[3]))
+    for key in ("a", None):
+        await enqueue(store, job(key))
+        await listener.fetchval("select 1")
+        assert heard == ["default"], "the first job wakes its lane"
+        for _ in range(5):
+            await enqueue(store, *jobs(3, key))
+        await listener.fetchval("select 1")
+        assert heard == ["default"], "the others stand behind it"
+        heard.clear()
+        await drain(store)
+    await listener.close()

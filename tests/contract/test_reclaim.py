@@ -377,3 +377,15 @@ async def test_001_20_clock_skew_loses_nothing(
     for key in ("a", "b", "c"):
         mine_now = [one.id for one in batch if one.key == key and not one.delay_seconds]
         assert [one for one in finished if one in set(mine_now)] == mine_now
+
+
+@pytest.mark.parametrize("key", ["a", None], ids=["keyed", "unkeyed"])
+async def test_a_suspect_of_another_kind_is_left_for_those_who_take_it(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    made = await enqueue(store, job("rare", key=key))
+    await claim(store)
+    clock.advance(31)
+    assert (await store.reclaim()).suspects == 1
+    assert await claim(store, kinds=["common"], suspects_max=5) == []
+    assert ids(await claim(store, kinds=["common", "rare"], suspects_max=5)) == made

@@ -64,13 +64,15 @@ class Pool:
         """Make the pool and one connection."""
         if self._pool is None:
             with told():
-                self._pool = await self._make()
+                pool = await self._make()
+                self._at_hand.append(await pool.acquire())
+                self._pool = pool
 
     async def _make(self) -> asyncpg.Pool[asyncpg.Record]:
         try:
             return await asyncpg.create_pool(
                 self.url,
-                min_size=1,
+                min_size=0,  # else it fills up by itself, and complains while the server is away
                 max_size=self._connections_max,
                 server_settings={} if self.pooler else self._settings,
                 statement_cache_size=0 if self.pooler else 100,
