@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from inturn.model.job import JobState, NewJob
-from inturn.model.lane import QueueSettings
+from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
@@ -101,6 +101,27 @@ async def test_dead_letters_are_dropped_while_their_lanes_are_appended_to(
     await open_one.commit()
     await quickly(appending)
     assert await quickly(dropping) == dead
+
+
+async def test_dead_letters_are_dropped_while_what_stands_behind_one_is_cancelled(
+    store: PostgresStore,
+) -> None:
+    """Both go on to those that wait for them, and each has its lanes before."""
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    for number in range(60):
+        first, second = job(f"a {number}"), job(f"b {number}")
+        behind = job(f"b {number}")
+        after = frozenset({first.id, behind.id})
+        await enqueue(store, first, second, behind, *jobs(20, f"c {number}", after=after))
+        claims = await claim(store)
+        await store.settle(
+            [Settlement(one.lease, [Outcome(one.jobs[0], Bury("no"))]) for one in claims],
+            worker="w",
+        )
+        await asyncio.gather(
+            store.dead_drop([first.id, second.id], by="ann"), store.cancel(behind.id, by="ann")
+        )
+    assert await store.check() == []
 
 
 async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore) -> None:

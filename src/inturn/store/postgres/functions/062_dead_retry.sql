@@ -70,13 +70,25 @@ create or replace function inturn.is_halted_on(
         where id = inturn.lane_of(p_queue, p_key) and halted_job = p_job)
 $$;
 
--- Dead letters in the order of their lanes, in which everyone locks tails.
+-- Dead letters in the order of their lanes, in which everyone locks tails. Lanes that are halted on
+-- one of them are locked before the first of them is decided: whoever drops a letter goes on to
+-- lock what waits for it, and a cancel has its lane by then.
 create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid
-language sql stable as $$
+language plpgsql as $$
+begin
+    perform from inturn.lane l
+    where l.id = any(array(
+        select t.lane
+        from inturn.dead x
+        join inturn.tail t on t.queue = x.queue and t.key = x.key
+        where x.id = any(p_jobs)
+    )) and l.halted_job = any(p_jobs)
+    order by l.id
+    for update;
+    return query
     select d.id
     from unnest(p_jobs) as d(id)
     left join inturn.dead x on x.id = d.id
     left join inturn.tail t on t.queue = x.queue and t.key = x.key
-    order by t.lane, d.id
-    offset 0
-$$;
+    order by t.lane, d.id;
+end $$;
