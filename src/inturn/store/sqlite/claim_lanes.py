@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from uuid import UUID
 
 import msgspec
@@ -20,10 +21,12 @@ from inturn.store.sqlite.times import Micros, time_of
 # The run's number, position, id, kind, priority, round, attempts_max, timeout_seconds, enqueued_at.
 _Row = tuple[int, int, UUID, str, int, int, int, float | None, int]
 _rows_decoder = msgspec.json.Decoder(list[_Row])
+_ids_decoder = msgspec.json.Decoder(list[UUID])
 _SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
 
 # Payloads may have a megabyte each, and SQLite makes no text longer than a gigabyte.
-_ROWS_TOGETHER = 250
+_ROWS_TOGETHER = 500
+_ALIKE_ROWS_MIN = 20  # a shorter run is read together with others
 
 
 class Run(msgspec.Struct):
@@ -119,18 +122,41 @@ def _read_jobs(connection: sqlite3.Connection, runs: Sequence[Run]) -> None:
     pieces: list[tuple[Run, int, int]] = []
     for run in runs:
         run.rows, run.payloads = [], []
-        for first in range(run.first, run.last + 1, _ROWS_TOGETHER):
-            pieces.append((run, first, min(run.last, first + _ROWS_TOGETHER - 1)))
+        ranges = [
+            (first, min(run.last, first + _ROWS_TOGETHER - 1))
+            for first in range(run.first, run.last + 1, _ROWS_TOGETHER)
+        ]
+        if run.last - run.first < _ALIKE_ROWS_MIN or not _read_alike(connection, run, ranges):
+            run.rows, run.payloads = [], []
+            pieces += [(run, first, last) for first, last in ranges]
     for together in _batches(pieces):
-        ranges = [(run.lane.id, first, last) for run, first, last in together]
+        wanted = [(run.lane.id, first, last) for run, first, last in together]
         statement = query("jobs_of_runs")
-        asked = (msgspec.json.encode(ranges).decode(),)
+        asked = (msgspec.json.encode(wanted).decode(),)
         text, payloads = connection.execute(statement, asked).fetchone()
         rows = _rows_decoder.decode(text)
         for row, payload in zip(rows, (payloads or "").split(_SEPARATOR), strict=bool(rows)):
             run = together[row[0]][0]
             run.rows.append(row)
             run.payloads.append(payload)
+
+
+def _read_alike(
+    connection: sqlite3.Connection, run: Run, ranges: Iterable[tuple[int, int]]
+) -> bool:
+    """Read the jobs of a long run, if they are alike and none is missing; say whether."""
+    for first, last in ranges:
+        found = connection.execute(query("jobs_alike"), (run.lane.id, first, last)).fetchone()
+        jobs, alike, ids, payloads, sinces, at_once, *shared = found
+        if not alike or jobs != last - first + 1:
+            return False
+        ages: Iterable[int] = repeat(int(sinces.partition(",")[0]))
+        if not at_once:
+            ages = map(int, sinces.split(","))
+        positions, known = range(first, last + 1), _ids_decoder.decode(f'["{ids}"]')
+        run.rows += zip(repeat(0), positions, known, *map(repeat, shared), ages, strict=False)
+        run.payloads += payloads.split(_SEPARATOR)
+    return True
 
 
 def _batches(pieces: Iterable[tuple[Run, int, int]]) -> list[list[tuple[Run, int, int]]]:
@@ -187,17 +213,28 @@ def _holes(run: Run) -> Ranges:
 def _claim(claimer: Claimer, run: Run, token: int, alone: bool) -> Claim:
     lane = run.lane
     queue, key = claimer.queue.name, lane.key
-    times = {kept: time_of(kept) for kept in {row[8] for row in run.rows}}
-    head_attempt = lane.head_attempt if key is not None else 1
-    jobs = [
-        LeasedJob(
-            id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
-            times[enqueued_at], position, head_attempt if position == run.first else 1,
+    _, positions, ids, kinds, priorities, rounds, attempts_max, timeouts, sinces = zip(
+        *run.rows, strict=True
+    )
+    times = {since: time_of(since) for since in set(sinces)}
+    head_attempt = lane.head_attempt if key is not None and positions[0] == run.first else 1
+    jobs = list(
+        map(
+            LeasedJob,
+            ids,
+            repeat(queue),
+            repeat(key),
+            kinds,
+            run.payloads,
+            priorities,
+            rounds,
+            attempts_max,
+            timeouts,
+            map(times.__getitem__, sinces),
+            positions,
+            chain((head_attempt,), repeat(1)),
         )
-        for (
-            _, position, id, kind, priority, round, attempts_max, timeout_seconds, enqueued_at,
-        ), payload in zip(run.rows, run.payloads, strict=True)
-    ]  # fmt: skip
+    )
     lease = Lease(
         token=token,
         queue=queue,
