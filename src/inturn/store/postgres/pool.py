@@ -64,13 +64,11 @@ class Pool:
         """Make the pool and one connection."""
         if self._pool is None:
             with told():
-                pool = await self._make()
-                self._at_hand.append(await pool.acquire())
-                self._pool = pool
+                self._pool = await self._make()
 
     async def _make(self) -> asyncpg.Pool[asyncpg.Record]:
         try:
-            return await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.url,
                 min_size=0,  # else it fills up by itself, and complains while the server is away
                 max_size=self._connections_max,
@@ -79,6 +77,8 @@ class Pool:
                 max_inactive_connection_lifetime=60.0,
                 reset=_as_it_is,
             )
+            self._at_hand.append(await pool.acquire())
+            return pool
         except ValueError as error:  # asyncpg's word for an address or an option it cannot use
             raise InvalidStoreURL(
                 f"the store's address, or an option of it, cannot be used: {error}."
