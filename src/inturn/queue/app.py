@@ -119,9 +119,14 @@ class App:
         - ``kind``: its name in the store, by default the function's;
         - ``attempts``, or a whole ``retry`` policy: how often it is tried, and when again;
         - ``timeout``: seconds after which an attempt is ended and counts as failed;
-        - ``process``: run it in a process of its own, which can be killed at its timeout;
+        - ``process``: run it in a process of its own, to be killed at its timeout: refused as yet;
         - ``keep_result``: for how many seconds what it returns is kept; None: not at all.
         """
+        if process:
+            raise BadInput(
+                "process=True is not built yet. Leave it out, and give the work to a process of "
+                "your own if it must be killed at its timeout."
+            )
         policy = retry or RetryPolicy()
         if attempts is not None:
             policy = RetryPolicy(
