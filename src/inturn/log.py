@@ -7,6 +7,7 @@ import logging
 from inturn.model import events
 
 EXECUTOR = "inturn.executor"
+WORKER = "inturn.worker"
 
 
 def log_event(event: events.Event) -> None:
@@ -58,3 +59,8 @@ def log_listener_failure(listener: object, error: Exception) -> None:
     """Say that a listener failed, which harms nothing else."""
     log = logging.getLogger(EXECUTOR)
     log.error("a listener failed: %r", listener, exc_info=error)
+
+
+def log_store_trouble(worker: str, error: Exception) -> None:
+    """Say that a worker's store could not do its work, and that it is asked again."""
+    logging.getLogger(WORKER).warning("worker %s: %s Trying again.", worker, error)

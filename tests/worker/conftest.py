@@ -14,8 +14,6 @@ import pytest_asyncio
 from inturn.queue.app import App
 from inturn.worker.worker import Worker
 
-Working = Callable[..., Any]
-
 
 @pytest_asyncio.fixture(params=["sqlite", "memory", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[App]:

@@ -15,7 +15,7 @@ from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker.worker import Worker
+from inturn.worker.worker import POLL_SECONDS, Worker
 from tests.worker.conftest import until, working
 
 QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
@@ -288,6 +288,39 @@ async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more
     views = (await app.run(lambda store: store.jobs())).rows
     assert [view.state for view in views] == [JobState.WAITING] * 3
     assert all(view.suspect for view in views)
+
+
+async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(app: App) -> None:
+    """A turn that is refused has claimed nothing: that does not say that there is nothing."""
+    begun, may_end, later = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def first() -> None:
+        begun.set()
+        await may_end.wait()
+
+    @app.job
+    async def second() -> None:
+        later.set()
+
+    await first.using(key="a").submit()
+    async with working(app, slots=1, lease_seconds=60, sweep_seconds=60, name="w1"):
+        await begun.wait()
+        await until(lambda: _seen(app, "w1"))
+        await asyncio.sleep(0.1)
+        store = await app.lend()
+        prefix = "inturn." if app.url.startswith("postgres") else ""
+        async with store.transaction() as t:
+            early = "until - interval '1 hour'" if prefix else "until - 3600000000"
+            await t.execute(f"update {prefix}lease set until = {early}")
+        await store.reclaim()
+        await store.cancel((await store.jobs()).rows[0].job.id, by="ann")
+        await second.submit()
+        await asyncio.sleep(0.1)  # it was heard of while the only slot was busy
+        may_end.set()
+        began = time.monotonic()
+        await asyncio.wait_for(later.wait(), 10)
+    assert time.monotonic() - began < POLL_SECONDS * 0.75
 
 
 async def test_jobs_submitted_by_jobs_are_run(app: App) -> None:

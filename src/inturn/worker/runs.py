@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
@@ -14,17 +14,17 @@ from inturn.policy.verdict import Done, Release
 class Run:
     """One lease and its jobs. What has ended is said once; what has not stays leased."""
 
-    __slots__ = ("_said", "_unsaid", "ended", "is_over", "is_started", "jobs", "lease", "left")
+    __slots__ = ("_all_said", "_noted", "_told", "ended", "is_over", "is_started", "lease", "left")
 
     def __init__(self, claim: Claim) -> None:
         self.lease: Lease = claim.lease
-        self.jobs = claim.jobs
         self.left = len(claim.jobs)
         self.ended: list[Outcome] = []
         self.is_started = False
         self.is_over = False  # nothing more of it may start
-        self._unsaid = 0  # outcomes that the store has not taken yet
-        self._said: asyncio.Event | None = None  # made by who waits until it has
+        self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
+        self._told = 0  # … and those it was told of: counted on the loop
+        self._all_said: asyncio.Event | None = None  # made by who waits until it was
 
     @property
     def is_keyed(self) -> bool:
@@ -45,17 +45,27 @@ class Run:
         self.left -= count
         return count
 
-    def owe(self, outcomes: int) -> None:
-        """Count outcomes that the store is to be told of, or (negative) has been told of."""
-        self._unsaid += outcomes
-        if self._said is not None and not self._unsaid:
-            self._said.set()
+    def owe(self) -> None:
+        """Count an outcome that the store is to be told of."""
+        self._noted += 1
+
+    def tell(self, outcomes: int) -> None:
+        """Count outcomes that the store was told of."""
+        self._told += outcomes
+        if self._all_said is not None and self._told == self._noted:
+            self._all_said.set()
+
+    def end(self) -> None:
+        """Let nothing more of it start, and nobody wait for what will not be said."""
+        self.is_over = True
+        if self._all_said is not None:
+            self._all_said.set()
 
     async def said(self) -> None:
         """Wait until the store knows of every job that has ended; of a lane, that is."""
-        if self.is_keyed and self._unsaid:
-            self._said = asyncio.Event()
-            await self._said.wait()
+        if self.is_keyed and self._told < self._noted and not self.is_over:
+            self._all_said = asyncio.Event()
+            await self._all_said.wait()
 
     def settlement(self) -> Settlement:
         """Return what is to be said now, in the order of positions."""
@@ -72,9 +82,6 @@ class Runs:
         self._runs: dict[tuple[int, int | None], Run] = {}
         self._changed: dict[tuple[int, int | None], Run] = {}
         self.in_hand = 0
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(list(self._runs.values()))
 
     def take(self, claim: Claim) -> Run:
         """Begin with a claim."""

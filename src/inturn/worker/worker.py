@@ -15,6 +15,7 @@ from typing import Any
 import inturn
 from inturn.executor import Executor
 from inturn.executor.ticket import LocalTicket, State
+from inturn.log import log_store_trouble
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, check_queues, check_whole, listed
 from inturn.model.errors import LeaseLost, StoreError
@@ -81,6 +82,7 @@ class Worker:
         self._ready: deque[str] = deque(self.queues)  # queues that may have work
         self._woken = 0  # how often someone said that there may be work
         self._open_key = 0
+        self._began = 0.0
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -135,9 +137,8 @@ class Worker:
         try:
             if await self.step():
                 return
-        except LeaseLost:
-            raise
-        except StoreError:
+        except StoreError as error:
+            self.troubled(error)
             await asyncio.sleep(TROUBLE_SECONDS)
             return
         try:
@@ -192,6 +193,7 @@ class Worker:
             claims = await self._store.turn(said, queue, **options)
         except LeaseLost as error:
             self._drop(error.tokens)
+            self._look_again()  # nothing was claimed, whatever there is
             return []
         self._said(said)
         return claims
@@ -212,7 +214,7 @@ class Worker:
         for one in said:
             run = self._runs.find(one.lease)
             if run is not None:
-                run.owe(-len(one.outcomes))
+                run.tell(len(one.outcomes))
 
     def _drop(self, tokens: Iterable[int]) -> None:
         """What was done under a lost lease is someone else's to say."""
@@ -278,7 +280,7 @@ class Worker:
             if type(outcome.verdict) is not Done:
                 run.is_over = True
             if not is_settled:
-                run.owe(1)
+                run.owe()
         self._ended.append((run, outcome, is_settled))
         self._rouse()
 
@@ -312,7 +314,8 @@ class Worker:
             try:
                 if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
                     self._look_again()
-            except StoreError:
+            except StoreError as error:
+                self.troubled(error)
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     def _look_again(self) -> None:
@@ -370,7 +373,7 @@ class Worker:
     def _lose(self, leases: Iterable[Lease]) -> None:
         """What has not started under a lost lease must not start."""
         for run in self._runs.lose(leases):
-            run.is_over = True
+            run.end()
 
     def reclaimed(self, found: Reclaimed) -> None:
         """Hear from the heartbeat's thread that a sweep took jobs back: they may be claimed."""
@@ -379,7 +382,8 @@ class Worker:
             self._loop.call_soon_threadsafe(self._look_again)
 
     def troubled(self, error: StoreError) -> None:
-        """The store could not be reached; the next beat tries again."""
+        """Say that the store could not do its work; what asked it tries again."""
+        log_store_trouble(self.name, error)
 
 
 def _queues_of(app: App) -> list[str]:
