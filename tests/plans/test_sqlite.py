@@ -21,6 +21,7 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import connection as opening
+from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.store import SqliteStore
 from tests.contract.support import verdicts
 
@@ -208,3 +209,13 @@ async def test_the_hot_path_costs_the_same_whatever_the_backlog(
         # A reclaim also sweeps over a slice of up to 1,000 lanes.
         spare = 30_000 if verb == "reclaim" else 5_000
         assert steps <= 1.5 * costs[1_000][verb] + spare, verb
+
+
+async def test_a_long_run_is_read_along_its_primary_key(tmp_path: Path, store: SqliteStore) -> None:
+    """Jobs that are read in one row come in the order in which SQLite meets them."""
+    plan = sqlite3.connect(tmp_path / "work.db").execute(
+        f"explain query plan {query('jobs_alike')}", (1, 1, 500)
+    )
+    steps = [step[3] for step in plan]
+    assert steps[0] == "SEARCH job USING PRIMARY KEY (lane=? AND position>? AND position<?)"
+    assert not [step for step in steps if "TEMP B-TREE" in step]

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
-from uuid import UUID
 
-import msgspec
-
-from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.claimer import Claimer
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.run import Run, read_jobs
 from inturn.store.sqlite.settled import Ranges, encode_ranges, with_positions
 from inturn.store.sqlite.times import Micros, time_of
-
-# The run's number, position, id, kind, priority, round, attempts_max, timeout_seconds, enqueued_at.
-_Row = tuple[int, int, UUID, str, int, int, int, float | None, int]
-_rows_decoder = msgspec.json.Decoder(list[_Row])
-_ids_decoder = msgspec.json.Decoder(list[UUID])
-_SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
-
-# Payloads may have a megabyte each, and SQLite makes no text longer than a gigabyte.
-_ROWS_TOGETHER = 500
-_ALIKE_ROWS_MIN = 20  # a shorter run is read together with others
-
-
-class Run(msgspec.Struct):
-    """Positions of a lane that are about to be leased, and the jobs there."""
-
-    lane: LaneRow
-    first: int
-    last: int
-    rows: list[_Row] = []
-    payloads: list[str] = []
 
 
 def first_rank(claimer: Claimer) -> Micros | None:
@@ -53,11 +29,11 @@ def claim_lanes(claimer: Claimer, jobs_max: int) -> list[Claim]:
     room = jobs_max
     # Once, unless an open lane's positions were cancelled and left room for more.
     while room and (found := _choose(claimer, room)):
-        _read_jobs(claimer.connection, found)
         for run in found:
             _move_cursor(claimer, run, token)
+        read_jobs(claimer.connection, found)
         _add(runs, found)
-        room -= sum(len(run.rows) for run in found)
+        room -= sum(len(run.jobs) for run in found)
     return _lease(claimer, list(runs.values()), token, alone=False) if runs else []
 
 
@@ -65,10 +41,10 @@ def claim_suspect_lane(claimer: Claimer, lane: int) -> Claim:
     """Lease the head of a keyed lane alone."""
     row = lane_row.load(claimer.connection, lane)
     assert row is not None
-    run = Run(row, row.cursor, row.cursor)
+    run = Run(claimer.queue.name, row, row.cursor, row.cursor)
     token = claimer.next_token()
-    _read_jobs(claimer.connection, [run])
     _move_cursor(claimer, run, token)
+    read_jobs(claimer.connection, [run])
     [claim] = _lease(claimer, [run], token, alone=True)
     return claim
 
@@ -79,9 +55,8 @@ def _add(runs: dict[int, Run], found: Iterable[Run]) -> None:
         before = runs.get(run.lane.id)
         if before is not None:
             before.last = run.last
-            before.rows += run.rows
-            before.payloads += run.payloads
-        elif run.rows:
+            before.jobs += run.jobs
+        elif run.jobs:
             runs[run.lane.id] = run
 
 
@@ -93,7 +68,7 @@ def _choose(claimer: Claimer, room: int) -> list[Run]:
     for columns in chosen:
         row = LaneRow(*columns)
         last = _run_end(connection, claimer.queue.gate, row, min(row.last, row.cursor + room - 1))
-        runs.append(Run(row, row.cursor, last))
+        runs.append(Run(claimer.queue.name, row, row.cursor, last))
         room -= last - row.cursor + 1
         if room <= 0:
             break
@@ -117,61 +92,6 @@ def _run_end(connection: sqlite3.Connection, gate: int, lane: LaneRow, last: int
     return min(stop for stop in stops if stop is not None) - 1
 
 
-def _read_jobs(connection: sqlite3.Connection, runs: Sequence[Run]) -> None:
-    """Read the jobs of runs, many with one statement."""
-    pieces: list[tuple[Run, int, int]] = []
-    for run in runs:
-        run.rows, run.payloads = [], []
-        ranges = [
-            (first, min(run.last, first + _ROWS_TOGETHER - 1))
-            for first in range(run.first, run.last + 1, _ROWS_TOGETHER)
-        ]
-        if run.last - run.first < _ALIKE_ROWS_MIN or not _read_alike(connection, run, ranges):
-            run.rows, run.payloads = [], []
-            pieces += [(run, first, last) for first, last in ranges]
-    for together in _batches(pieces):
-        wanted = [(run.lane.id, first, last) for run, first, last in together]
-        statement = query("jobs_of_runs")
-        asked = (msgspec.json.encode(wanted).decode(),)
-        text, payloads = connection.execute(statement, asked).fetchone()
-        rows = _rows_decoder.decode(text)
-        for row, payload in zip(rows, (payloads or "").split(_SEPARATOR), strict=bool(rows)):
-            run = together[row[0]][0]
-            run.rows.append(row)
-            run.payloads.append(payload)
-
-
-def _read_alike(
-    connection: sqlite3.Connection, run: Run, ranges: Iterable[tuple[int, int]]
-) -> bool:
-    """Read the jobs of a long run, if they are alike and none is missing; say whether."""
-    for first, last in ranges:
-        found = connection.execute(query("jobs_alike"), (run.lane.id, first, last)).fetchone()
-        jobs, alike, ids, payloads, sinces, at_once, *shared = found
-        if not alike or jobs != last - first + 1:
-            return False
-        ages: Iterable[int] = repeat(int(sinces.partition(",")[0]))
-        if not at_once:
-            ages = map(int, sinces.split(","))
-        positions, known = range(first, last + 1), _ids_decoder.decode(f'["{ids}"]')
-        run.rows += zip(repeat(0), positions, known, *map(repeat, shared), ages, strict=False)
-        run.payloads += payloads.split(_SEPARATOR)
-    return True
-
-
-def _batches(pieces: Iterable[tuple[Run, int, int]]) -> list[list[tuple[Run, int, int]]]:
-    batches: list[list[tuple[Run, int, int]]] = []
-    room = 0
-    for piece in pieces:
-        length = piece[2] - piece[1] + 1
-        if length > room:
-            batches.append([])
-            room = _ROWS_TOGETHER
-        batches[-1].append(piece)
-        room -= length
-    return batches
-
-
 def _move_cursor(claimer: Claimer, run: Run, token: int) -> None:
     """Take a run's positions out of its lane; a keyed lane is closed until they are back."""
     lane = run.lane
@@ -187,7 +107,7 @@ def _lease(claimer: Claimer, runs: Sequence[Run], token: int, *, alone: bool) ->
     claimer.lease(
         token,
         lanes=[run.lane.id for run in runs if run.lane.key is not None],
-        unsettled=sum(len(run.rows) for run in runs),
+        unsettled=sum(len(run.jobs) for run in runs),
         alone=alone,
     )
     claimer.connection.executemany(
@@ -203,46 +123,22 @@ def _lease(claimer: Claimer, runs: Sequence[Run], token: int, *, alone: bool) ->
 
 def _holes(run: Run) -> Ranges:
     """Return the cancelled positions of an open lane's run: there is nothing to settle."""
-    if len(run.rows) == run.last - run.first + 1:
+    if len(run.jobs) == run.last - run.first + 1:
         return []
-    present = {row[1] for row in run.rows}
+    present = {job.position for job in run.jobs}
     holes = [position for position in range(run.first, run.last + 1) if position not in present]
     return with_positions([], holes)
 
 
 def _claim(claimer: Claimer, run: Run, token: int, alone: bool) -> Claim:
-    lane = run.lane
-    queue, key = claimer.queue.name, lane.key
-    _, positions, ids, kinds, priorities, rounds, attempts_max, timeouts, sinces = zip(
-        *run.rows, strict=True
-    )
-    times = {since: time_of(since) for since in set(sinces)}
-    head_attempt = lane.head_attempt if key is not None and positions[0] == run.first else 1
-    jobs = list(
-        map(
-            LeasedJob,
-            ids,
-            repeat(queue),
-            repeat(key),
-            kinds,
-            run.payloads,
-            priorities,
-            rounds,
-            attempts_max,
-            timeouts,
-            map(times.__getitem__, sinces),
-            positions,
-            chain((head_attempt,), repeat(1)),
-        )
-    )
     lease = Lease(
         token=token,
-        queue=queue,
-        lane=lane.id,
-        key=key,
+        queue=run.queue,
+        lane=run.lane.id,
+        key=run.lane.key,
         first=run.first,
         last=run.last,
         until=time_of(claimer.until),
         alone=alone,
     )
-    return Claim(lease=lease, jobs=jobs)
+    return Claim(lease=lease, jobs=run.jobs)
