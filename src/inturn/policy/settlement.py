@@ -59,14 +59,16 @@ class Settlement(msgspec.Struct, frozen=True):
         within the lease and says of each no more than that it is done. The common case, made cheap.
         """
         outcomes = self.outcomes
-        if not outcomes or set(map(type, outcomes)) != {Outcome}:
+        if not outcomes or outcomes[0].__class__ is not Outcome:
             return None
         plain, longest = _PLAINLY_DONE, bounds.DURATION_SECONDS_MAX
         first: Any = getattr(outcomes[0].job, "position", None)
-        if type(first) is not int or first < self.lease.first:
+        if first.__class__ is not int or first < self.lease.first:
             return None
         expected = first
         for outcome in outcomes:
+            if outcome.__class__ is not Outcome:
+                return None
             job, verdict, seconds = outcome.job, outcome.verdict, outcome.seconds
             if job.__class__ is not LeasedJob or job.position != expected:
                 return None
@@ -232,14 +234,14 @@ def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
 def tallies(settlements: Iterable[Settlement]) -> list[Tally]:
     """Count what a call settles, per queue and kind, in a fixed order."""
     grouped: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    queue = kind = None
+    same: list[Outcome] = []  # most are like the one before
     for settlement in settlements:
-        queue, outcomes = settlement.lease.queue, settlement.outcomes
-        kinds = {outcome.job.kind for outcome in outcomes}
-        if len(kinds) == 1:
-            grouped[queue, kinds.pop()].extend(outcomes)
-            continue
-        for outcome in outcomes:
-            grouped[queue, outcome.job.kind].append(outcome)
+        for outcome in settlement.outcomes:
+            if outcome.job.kind != kind or settlement.lease.queue != queue:
+                queue, kind = settlement.lease.queue, outcome.job.kind
+                same = grouped[queue, kind]
+            same.append(outcome)
     for queue, kind in grouped:
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         check_name("kind", kind, bounds.KIND_CHARS_MAX)

@@ -95,8 +95,8 @@ begin
         string_agg(uuid_send(o.id), ''), string_agg(o.payload::text, E'\x1e'),
         v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at,
         case when bool_or(
-            o.kind <> v_kind or o.priority <> v_priority or o.round <> v_round
-            or o.attempts_max <> v_attempts_max or o.timeout_seconds is distinct from v_timeout
+            row(o.kind, o.priority, o.round, o.attempts_max, o.timeout_seconds)
+            is distinct from row(v_kind, v_priority, v_round, v_attempts_max, v_timeout)
         ) then '{}'::uuid[] end, null, null, null, null, null,
         case
             when bool_or(o.enqueued_at <> v_at)
