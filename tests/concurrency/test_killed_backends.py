@@ -189,3 +189,12 @@ async def test_a_turn_that_has_settled_gives_nothing_when_its_claim_cannot_be(
     interrupted.interrupt = None
     [late] = await enqueue(interrupted, job("b"))
     assert ids(await interrupted.turn([], "default", jobs_max=9, worker="w1")) == [late]
+
+
+async def test_work_that_came_while_nobody_listened_is_noticed(
+    store: PostgresStore, reaper: Any
+) -> None:
+    assert not await store.wait(["default"], timeout_seconds=0.05)  # it listens from now on
+    await reaper.execute(CUT_ALL)
+    await enqueue(store, job("a"))
+    assert await quickly(store.wait(["default"], timeout_seconds=60))
