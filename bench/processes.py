@@ -99,18 +99,24 @@ def _shared(context: SpawnContext, parties: int, enqueued: int) -> Shared:
 
 def _collect(answers: Any, started: Sequence[Any]) -> list[Any]:
     found: dict[int, Any] = {}
+    silent: list[int] = []
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while len(found) < len(started):
         try:
             number, answer, broke = answers.get(timeout=1)
         except queue.Empty:
-            dead = [one for one in started if one.exitcode not in (None, 0)]
-            if dead or time.monotonic() > deadline:
-                raise RuntimeError(f"{len(dead)} clients ended without an answer") from None
+            if silent or time.monotonic() > deadline:
+                raise RuntimeError(f"{len(silent)} clients ended without an answer") from None
+            # Looked at again when a last answer had time to arrive.
+            silent = [
+                number
+                for number, one in enumerate(started)
+                if number not in found and one.exitcode is not None
+            ]
             continue
         if broke is not None:
             raise RuntimeError(f"a client broke:\n{broke}")
-        found[number] = answer
+        found[number], silent = answer, []
     return [found[number] for number in range(len(started))]
 
 
