@@ -12,6 +12,7 @@ import typer
 
 from inturn.cli.plain import plain
 from inturn.model.errors import (
+    AppNotFound,
     BadInput,
     InturnError,
     QueueFull,
@@ -89,6 +90,8 @@ def _say(error: Exception) -> ExitCode:
 def _hint(error: InturnError) -> str:
     """Say which command helps, where the error itself leaves that to the reader."""
     match error:
+        case AppNotFound(seen=seen):
+            return "\n".join(plain(line) for line in seen)
         case UnknownQueue():
             return (
                 "`inturn queues list` shows the queues there are; "
