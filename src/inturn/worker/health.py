@@ -48,17 +48,20 @@ class HealthDesk:
                 )
                 await stack.enter_async_context(server)
             if self._file is not None:
-                touching = asyncio.create_task(self._touch(self._file))
+                touching = asyncio.create_task(self._keep_touching(self._file))
                 stack.callback(self._file.unlink, missing_ok=True)
                 stack.callback(touching.cancel)
             yield
 
-    async def _touch(self, file: Path) -> None:
+    async def _keep_touching(self, file: Path) -> None:
         while True:
-            if self._read().healthy:
-                with contextlib.suppress(OSError):  # a full disk must not stop the work
-                    file.touch()
+            self._touch(file)
             await asyncio.sleep(LOOK_SECONDS)
+
+    def _touch(self, file: Path) -> None:
+        if self._read().healthy:
+            with contextlib.suppress(OSError):  # a full disk must not stop the work
+                file.touch()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

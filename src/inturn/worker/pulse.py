@@ -25,9 +25,7 @@ class Pulse:
     """
 
     def __init__(self, lease_seconds: float) -> None:
-        self.patience_seconds = min(
-            max(lease_seconds, PATIENCE_SECONDS_MIN), PATIENCE_SECONDS_MAX
-        )
+        self.patience_seconds = min(max(lease_seconds, PATIENCE_SECONDS_MIN), PATIENCE_SECONDS_MAX)
         self._lock = threading.Lock()
         self._turned_at: float | None = None
         self._beaten_at: float | None = None
