@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
+import inturn
 from inturn.model.errors import AppNotFound, BadInput
 from inturn.queue.app import App
 
@@ -139,7 +140,7 @@ def _seen(error: BaseException, *, with_error: bool = True) -> Sequence[str]:
         frames = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
-            if not frame.filename.startswith("<") and frame.filename not in _OURS
+            if not frame.filename.startswith(_NOT_THEIRS)
         ]
     lines = [
         f"  {frame.filename}:{frame.lineno}: {frame.line}" for frame in frames[-_FRAMES_SHOWN:]
@@ -150,4 +151,4 @@ def _seen(error: BaseException, *, with_error: bool = True) -> Sequence[str]:
     return lines
 
 
-_OURS = (__file__, importlib.__file__)
+_NOT_THEIRS = ("<", importlib.__file__, str(Path(inturn.__file__).parent))

@@ -300,7 +300,9 @@ class Worker:
     def _drop(self, tokens: Iterable[int]) -> None:
         """What was done under a lost lease is someone else's to say."""
         gone = set(tokens)
+        dropped = [one for one in self._unsaid if one.lease.token in gone]
         self._unsaid = [one for one in self._unsaid if one.lease.token not in gone]
+        self.record.lost(sum(len(one.outcomes) for one in dropped))
         self._lose([lease for lease in self._runs.leases() if lease.token in gone])
 
     # Running
