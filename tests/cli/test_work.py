@@ -1,4 +1,4 @@
-"""``inturn work``: which app it finds, what it says and writes, and where its settings come from."""
+"""``inturn work``: which app it finds, where its settings come from, what it writes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from inturn.cli.settings import work_defaults
 from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
 from tests.cli.support import (
     Ran,
     Terminal,
@@ -23,6 +24,8 @@ from tests.cli.support import (
 )
 
 OpenTerminal = Callable[..., Terminal]
+
+STORE = "sqlite:///shop.db"
 
 SHOP = """
 import asyncio
@@ -50,11 +53,14 @@ def work(*arguments: str, **environment: str) -> Ran:
     return run_process("work", *arguments, "--drain", environment=environment)
 
 
-def submit(kind: str, payload: str, queue: str = "default", store: str = "shop.db") -> None:
-    ran = run_process(
-        "submit", kind, "--payload", payload, "--queue", queue, "--store", f"sqlite:///{store}"
-    )
-    assert (ran.code, ran.err) == (0, "")
+def submit(kind: str, payload: str, queue: str = "default") -> None:
+    job = NewJob(kind=kind, payload=payload, queue=queue, attempts_max=2)
+    on_store(STORE, lambda store: store.enqueue([job]))
+
+
+def until_running() -> None:
+    while not sum(one.running for one in on_store(STORE, lambda store: store.queues())):
+        pass
 
 
 def events(ran: Ran) -> list[dict[str, object]]:
@@ -300,9 +306,7 @@ def test_on_a_terminal_ctrl_c_finishes_what_runs(open_terminal: OpenTerminal) ->
     submit("order", '{"n": 1, "seconds": 1.0}')
     terminal = open_terminal("work", "shop:app", "--name", "w1")
     terminal.read_until("Ctrl-C finishes what runs and stops.")
-    store = "sqlite:///shop.db"
-    while not sum(one.running for one in on_store(store, lambda store: store.queues())):
-        pass
+    until_running()
     terminal.type("\x03")
     code, shown = terminal.finish()
     assert code == 0
@@ -314,9 +318,7 @@ def test_on_a_terminal_ctrl_c_reaches_a_crew_once(open_terminal: OpenTerminal) -
     submit("order", '{"n": 1, "seconds": 1.0}')
     terminal = open_terminal("work", "shop:app", "--processes", "2", "--name", "w1")
     terminal.read_until("100 in each of 2 processes")
-    store = "sqlite:///shop.db"
-    while not sum(one.running for one in on_store(store, lambda store: store.queues())):
-        pass
+    until_running()
     terminal.type("\x03")
     code, shown = terminal.finish()
     assert code == 0

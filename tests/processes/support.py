@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import time
@@ -17,7 +16,7 @@ from inturn.model.worker import WorkerView
 from inturn.queue.job import Call
 from inturn.store.address import connect
 from inturn.store.protocol import Store
-from tests.cli.support import COMMAND
+from tests.cli.support import COMMAND, INHERITED
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.processes.jobs:app"
@@ -105,7 +104,7 @@ class Place:
         self.url, self.folder = url, folder
         self.workers: list[WorkerProcess] = []
         self.environment = {
-            **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+            **INHERITED,
             "INTURN_STORE": url,
             "INTURN_TEST_FOLDER": str(folder),
         }

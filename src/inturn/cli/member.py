@@ -95,7 +95,7 @@ class _MemberShift:
     def _beat(self) -> Beat:
         assert self._shift is not None
         worker = self._shift.worker
-        return Beat(worker.watch.health(), worker.record.counts, worker.running)
+        return Beat(worker.vitals.health(), worker.record.counts, worker.running)
 
 
 if __name__ == "__main__":

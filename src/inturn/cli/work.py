@@ -186,7 +186,7 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     journal.open_log()
     with contextlib.ExitStack() as stack:
         if desk.file is not None or desk.port is not None:
-            health = HealthDesk(shift.worker.watch.health, **msgspec.structs.asdict(desk))
+            health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
             stack.enter_context(HealthThread(health))
         stack.enter_context(SignalThread(shift.signalled))
         asyncio.run(shift.work())

@@ -33,7 +33,7 @@ from inturn.worker.parting import PART_SECONDS_MAX, cancel_all, given_back
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.record import Record
 from inturn.worker.runs import Run, Runs, released
-from inturn.worker.watch import Watch
+from inturn.worker.vitals import Vitals
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
@@ -88,7 +88,7 @@ class Worker:
         self._open_key = 0
         self._began = 0.0
         self.record = Record(self.name, listeners)
-        self.watch = Watch(self.name, self.record, lease_seconds=self.lease_seconds)
+        self.vitals = Vitals(self.name, self.record, lease_seconds=self.lease_seconds)
         self._stopping = False
         self._at_once = False
         self._until_empty = False
@@ -117,7 +117,7 @@ class Worker:
             beating = asyncio.create_task(self._make_heartbeat(self._store).run(stopped))
         else:
             heartbeat.start()
-        others = [asyncio.create_task(self._listen()), asyncio.create_task(self.watch.turn_over())]
+        others = [asyncio.create_task(self._listen()), asyncio.create_task(self.vitals.turn_over())]
         executor = Executor(
             shards=1,
             slots=self._slots,
@@ -200,7 +200,7 @@ class Worker:
                 while self._unsaid:
                     await self._settle()
         except (StoreError, TimeoutError) as error:
-            self.watch.troubled("settling", error)
+            self.vitals.troubled("settling", error)
 
     def _is_done(self) -> bool:
         return not (self._runs.in_hand or self._runs.unsaid or self._ended or self._unsaid)
@@ -210,10 +210,10 @@ class Worker:
         self._wake.clear()
         try:
             if await self.step():
-                self.watch.answered("settling")
+                self.vitals.answered("settling")
                 return
         except StoreError as error:
-            self.watch.troubled("settling", error)
+            self.vitals.troubled("settling", error)
             await asyncio.sleep(TROUBLE_SECONDS)
             return
         if self._until_empty and self._is_done() and not self._ready:
@@ -400,14 +400,15 @@ class Worker:
             try:
                 if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
                     self._look_again()
-                self.watch.answered("waiting")
+                self.vitals.answered("waiting")
             except StoreError as error:
-                self.watch.troubled("waiting", error)
+                self.vitals.troubled("waiting", error)
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     def _look_again(self) -> None:
         """There may be work in every queue."""
-        self._ready = deque(self.queues)
+        # In its turn: were the first always first again, a later one might never be looked at.
+        self._ready.extend(one for one in self.queues if one not in self._ready)
         self._woken += 1
         self._wake.set()
 
@@ -472,11 +473,11 @@ class Worker:
 
     def troubled(self, error: StoreError) -> None:
         """Hear from the heartbeat's thread that the store could not do its work."""
-        self.watch.troubled("beating", error)
+        self.vitals.troubled("beating", error)
 
     def beaten(self) -> None:
         """Hear from the heartbeat's thread that the store answers."""
-        self.watch.beaten()
+        self.vitals.beaten()
 
 
 def _queues_of(app: App) -> list[str]:

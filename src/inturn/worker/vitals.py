@@ -1,4 +1,4 @@
-"""A worker's watch over its store: keeps the pulse, and says once when the store went or came."""
+"""A worker's vitals: keeps its pulse, and says once when the store went or came."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inturn.worker.pulse import TURN_SECONDS, Health, Pulse
 from inturn.worker.record import Record
 
 
-class Watch:
+class Vitals:
     """Hears from whoever asks the store (``who``) how that went, on whichever thread."""
 
     def __init__(self, worker: str, record: Record, *, lease_seconds: float) -> None:
