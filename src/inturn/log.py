@@ -80,9 +80,8 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.Died():
             log.error(
-                "worker %s: job %s (%s) is dead: %s; look with `inturn dead show %s`",
+                "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
                 event.worker,
-                event.job,
                 event.kind,
                 _one_line(event.reason),
                 event.job,

@@ -266,9 +266,8 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         r"a@b\.c\\x1b\[2J; attempt 1 of 2, again in 0\.0 s$",
         failed,
     )
-    assert re.search(
-        r" ERROR   worker w1: job (\S+) \(mail\) is dead: .* `inturn dead show \1`$", dead
-    )
+    assert " ERROR   worker w1: a job (mail) is dead: failed 2 times, the last time: " in dead
+    assert re.search(r"; look with `inturn dead show \S{36}`$", dead)
 
 
 def test_programs_read_a_json_document_for_each_event() -> None:

@@ -31,7 +31,7 @@ MEMBER = (sys.executable, "-m", "inturn.cli.member")
 TargetArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[MODULE:APP]",
+        metavar="MODULE:APP",
         help="Where the App is. MODULE alone will do if there is one App in it.",
         show_default=False,
     ),

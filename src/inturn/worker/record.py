@@ -8,6 +8,7 @@ from inturn.log import log_listener_failure, log_worker_event
 from inturn.model import worker_events as events
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.worker.parting import STILL_RUNS
 
 
 class Record:
@@ -45,6 +46,8 @@ class Record:
         job, verdict = outcome.job, outcome.verdict
         match verdict:
             case Release():
+                self.counts.released += 1
+            case Retry() if verdict is STILL_RUNS:
                 self.counts.released += 1
             case Retry() if not verdict.counted or job.attempt < job.attempts_max:
                 self.counts.failed += 1
