@@ -9,8 +9,8 @@ from inturn.model.job import JobState
 from tests.processes.jobs import hold, hold_loop, hold_thread
 from tests.processes.support import Place, until
 
-LEASE_SECONDS, SWEEP_SECONDS = 2.0, 0.5
-SETTINGS = ("--lease", "2s", "--sweep", "500ms")
+LEASE_SECONDS, SWEEP_SECONDS = 3.0, 0.5
+SETTINGS = ("--lease", "3s", "--sweep", "500ms")
 SLACK_SECONDS = 5.0  # for a claim, on a machine that has other things to do
 
 
@@ -44,7 +44,7 @@ def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
     place.began("blocked")
     second = place.work(*SETTINGS)
     began_at = time.monotonic()
-    until(lambda: time.monotonic() - began_at > 2 * LEASE_SECONDS)
+    until(lambda: time.monotonic() - began_at > 1.5 * LEASE_SECONDS)
     place.let_end("async", "thread", "blocked")
     place.until_done()
     assert [one.pid for one in place.effects("began")] == [first.pid] * 3

@@ -63,12 +63,12 @@ def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None
 
 
 def test_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
-    """ACCEPTANCE 003-10: a lane's jobs are leased together, and take three leases' time."""
+    """ACCEPTANCE 003-10: a lane's jobs are leased together, and take two leases' time."""
     settings = ("--slots", "1", "--lease", "1500ms", "--sweep", "300ms")
     first, second = place.work(*settings), place.work(*settings)
-    place.submit(*(count.using(key="k").call("k", n, 0.5) for n in range(9)))
+    place.submit(*(count.using(key="k").call("k", n, 0.5) for n in range(6)))
     place.until_done()
-    assert [one.number for one in place.effects()] == list(range(9))
+    assert [one.number for one in place.effects()] == list(range(6))
     assert not first.events("leases_lost") + second.events("leases_lost")
 
 
