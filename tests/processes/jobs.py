@@ -28,7 +28,8 @@ def effect(*words: object) -> None:
 
 
 def may_end(name: str) -> bool:
-    return (folder() / f"end-{name}").exists() or (folder() / f"end-{name}-{os.getpid()}").exists()
+    ends = ("end", f"end-{name}", f"end-{name}-{os.getpid()}")
+    return any((folder() / end).exists() for end in ends)
 
 
 @app.job(attempts=3)

@@ -121,7 +121,8 @@ class Place:
         return worker
 
     def close(self) -> None:
-        """Kill what is left; the processes of a crew end when their parent does."""
+        """Kill what is left; the processes of a crew end when their parent and their jobs do."""
+        (self.folder / "end").touch()
         for worker in self.workers:
             if worker.process.poll() is None:
                 worker.signal(signal.SIGCONT)
