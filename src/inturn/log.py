@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from inturn.model import events
+from inturn.model import events, worker_events
 
 EXECUTOR = "inturn.executor"
 WORKER = "inturn.worker"
+
+LINE_CHARS_MAX = 300  # of an error in the log
 
 
 def log_event(event: events.Event) -> None:
@@ -61,6 +63,70 @@ def log_listener_failure(listener: object, error: Exception) -> None:
     log.error("a listener failed: %r", listener, exc_info=error)
 
 
-def log_store_trouble(worker: str, error: Exception) -> None:
-    """Say that a worker's store could not do its work, and that it is asked again."""
-    logging.getLogger(WORKER).warning("worker %s: %s Trying again.", worker, error)
+def log_worker_event(event: worker_events.WorkerEvent) -> None:
+    """Write what a person who reads the log should know about a worker."""
+    log = logging.getLogger(WORKER)
+    match event:
+        case worker_events.AttemptFailed():
+            log.warning(
+                "worker %s: job %s (%s) failed: %s; attempt %d of %d, again in %.1f s",
+                event.worker,
+                event.job,
+                event.kind,
+                _one_line(event.error),
+                event.attempt,
+                event.attempts_max,
+                event.delay_seconds,
+            )
+        case worker_events.Died():
+            log.error(
+                "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
+                event.worker,
+                event.kind,
+                _one_line(event.reason),
+                event.job,
+            )
+        case worker_events.LeasesLost():
+            log.warning(
+                "worker %s: the lease of %s ran out, so others run them; what came of them here "
+                "does not count",
+                event.worker,
+                _jobs(event.jobs),
+            )
+        case worker_events.StoreTroubled():
+            log.warning("worker %s: %s Trying again.", event.worker, event.error)
+        case worker_events.StoreBack():
+            log.info("worker %s: the store answers again after %.1f s", event.worker, event.seconds)
+        case worker_events.Stopping(running=0):
+            log.info("worker %s: %s: stopping", event.worker, event.why)
+        case worker_events.Stopping():
+            log.info(
+                "worker %s: %s: finishing %s; once more to stop at once",
+                event.worker,
+                event.why,
+                _jobs(event.running),
+            )
+        case worker_events.StoppingNow():
+            log.warning(
+                "worker %s: %s: stopping at once; what runs is given back", event.worker, event.why
+            )
+        case worker_events.MemberDied():
+            log.error(
+                "worker %s: its process %d %s; another takes its place in %.1f s",
+                event.worker,
+                event.pid,
+                event.how,
+                event.restart_seconds,
+            )
+        case _:
+            pass
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{number:,} jobs"
+
+
+def _one_line(text: str) -> str:
+    """Return the first line of an error, which the store keeps whole."""
+    first, *more = text.strip().splitlines() or [""]
+    return f"{first[:LINE_CHARS_MAX]}…" if more or len(first) > LINE_CHARS_MAX else first

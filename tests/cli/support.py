@@ -29,6 +29,7 @@ from inturn.store.address import connect
 from inturn.store.protocol import Store
 
 COMMAND = (sys.executable, "-m", "inturn.cli.main")
+INHERITED = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
 NOWHERE = UUID("01900000-0000-7000-8000-000000000000")  # the id of a job that never was
 
 Answer = TypeVar("Answer")
@@ -97,7 +98,7 @@ def start(
     """Start the command as a process of its own."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
-        env={"PATH": os.environ["PATH"], **(environment or {})},
+        env={**INHERITED, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -107,7 +108,11 @@ def start(
 
 def run_process(*arguments: str, **options: Any) -> Ran:
     process = start(*arguments, **options)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     return Ran(process.returncode, out, err)
 
 
@@ -119,7 +124,7 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
-            env={"PATH": os.environ["PATH"], "TERM": "xterm", **environment},
+            env={**INHERITED, "TERM": "xterm", **environment},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

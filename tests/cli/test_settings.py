@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli.settings import Address, find_address, shown
+from inturn.cli.settings import Address, find_address
 from inturn.model.errors import BadInput
+from inturn.store.address import without_password
 from tests.cli.support import Cli, write_pyproject
 
 NAMED = '[tool.inturn]\nstore = "{}"\n'
@@ -105,4 +106,4 @@ def test_the_command_finds_its_store_in_the_environment_and_in_pyproject(
     ],
 )
 def test_a_password_is_never_shown(url: str, printed: str) -> None:
-    assert shown(url) == printed
+    assert without_password(url) == printed

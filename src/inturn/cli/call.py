@@ -15,7 +15,7 @@ import typer
 
 from inturn.cli.exits import told
 from inturn.cli.printing import Printer
-from inturn.cli.settings import Address, find_address
+from inturn.cli.settings import Address, find_address, here, look_for_address
 from inturn.model.errors import InvalidStoreURL, SchemaMissing, StoreUnavailable
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -30,18 +30,20 @@ Function = Callable[..., None]
 class Call:
     """Runs one verb, or a few, on the store that was named, and prints what came of it."""
 
-    def __init__(self, store: str | None, *, as_json: bool) -> None:
+    def __init__(self, store: str | None, *, as_json: bool, debug: bool = False) -> None:
         self._named = store
+        self.debug = debug
+        self.folder = here()
         self.out = Printer(as_json=as_json)
 
     @functools.cached_property
     def address(self) -> Address:
         """The store's address, and who named it."""
-        try:
-            folder = Path.cwd()
-        except FileNotFoundError:  # someone removed it; a store may be named all the same
-            folder = Path("/")
-        return find_address(self._named, environment=os.environ, folder=folder)
+        return find_address(self._named, environment=os.environ, folder=self.folder)
+
+    def find_address(self) -> Address | None:
+        """Return the store's address, if it is named anywhere."""
+        return look_for_address(self._named, environment=os.environ, folder=self.folder)
 
     def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Open the store, run one coroutine on it, and close it."""
@@ -86,7 +88,7 @@ def _with_call(function: Function) -> Function:
 
     def run(*, store: str | None, as_json: bool, debug: bool, **arguments: Any) -> None:
         with told(debug=debug):
-            function(Call(store, as_json=as_json), **arguments)
+            function(Call(store, as_json=as_json, debug=debug), **arguments)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}

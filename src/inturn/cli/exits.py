@@ -12,6 +12,7 @@ import typer
 
 from inturn.cli.plain import plain
 from inturn.model.errors import (
+    AppNotFound,
     BadInput,
     InturnError,
     QueueFull,
@@ -34,6 +35,7 @@ class ExitCode(IntEnum):
     FAULT = 70  # a fault of inturn's own
     INTERRUPTED = 130  # Ctrl-C
     PIPE_CLOSED = 141  # whoever read the output has gone
+    TERMINATED = 143  # a second SIGTERM, while a worker finished what ran
 
 
 def code_of(error: InturnError) -> ExitCode:
@@ -89,6 +91,8 @@ def _say(error: Exception) -> ExitCode:
 def _hint(error: InturnError) -> str:
     """Say which command helps, where the error itself leaves that to the reader."""
     match error:
+        case AppNotFound(seen=seen):
+            return "\n".join(plain(line) for line in seen)
         case UnknownQueue():
             return (
                 "`inturn queues list` shows the queues there are; "

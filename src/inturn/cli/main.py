@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from inturn import __version__
-from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, workers
-from inturn.cli.exits import ExitCode, complain
+from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, work, workers
+from inturn.cli.exits import ExitCode, complain, told
+from inturn.cli.settings import here, work_defaults
+from inturn.cli.streams import mend_streams
 
 app = typer.Typer(
     name="inturn",
@@ -30,12 +31,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command with the arguments of the shell."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the shell closed it: >&-
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    mend_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -84,12 +80,16 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Durable jobs in turn, on SQLite or PostgreSQL."""
+    if context.invoked_subcommand == "work":
+        with told(debug=False):
+            context.default_map = {"work": work_defaults(here())}
 
 
 @app.command("demo", epilog="Example:\n\ninturn demo")
@@ -102,6 +102,7 @@ def _demo(
     demo.run(as_json=as_json)
 
 
+work.add_to(app)
 status.add_to(app)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(lanes.app, name="lanes")

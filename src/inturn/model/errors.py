@@ -11,6 +11,7 @@ InturnError
 │   ├── WrongJob              a settlement carries a job of another lease
 │   ├── InvalidStoreURL
 │   ├── InvalidSetting        a setting, or the variable it comes from, cannot be
+│   ├── AppNotFound           MODULE:APP names no App that can be imported
 │   └── WaitsForItself        a job asked its executor for what cannot be while it runs
 ├── DedupeConflict            same dedupe key, other payload
 ├── JobConflict               same id, other payload
@@ -114,6 +115,14 @@ class InvalidStoreURL(BadInput):
 
 class InvalidSetting(BadInput):
     """A setting, or the environment variable that it comes from, cannot be what it is."""
+
+
+class AppNotFound(BadInput):
+    """MODULE:APP names no App that can be imported. ``seen``: lines that show where it failed."""
+
+    def __init__(self, said: str, *, seen: Iterable[str] = ()) -> None:
+        self.seen = tuple(seen)
+        super().__init__(said)
 
 
 class WaitsForItself(BadInput):

@@ -199,6 +199,12 @@ class App:
 
     # Life
 
+    def use(self, store: str) -> None:
+        """Use another store, by its URL. Before the app is first used, not later."""
+        if self._is_open:
+            raise BadInput("the app's store is open: name another before the app is first used.")
+        self._store, self.url = connect(store, clock=self.clock), store
+
     async def open(self) -> None:
         """Open the store now, rather than when it is first used."""
         await self.run(_nothing)

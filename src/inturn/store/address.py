@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 from inturn.model.admissible import shown
 from inturn.model.clock import Clock
@@ -43,6 +44,19 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
         return PostgresStore(url, clock=clock)
     shown = f"{scheme}://…" if separator else url
     raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password, fit to be printed."""
+    try:
+        parts = urlsplit(url)
+        password = parts.password
+    except ValueError:
+        return f"{url.partition('://')[0]}://…"
+    if password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:…@{host}"))
 
 
 def _check_text(url: str) -> None:

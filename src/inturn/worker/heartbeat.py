@@ -40,6 +40,10 @@ class Watched(Protocol):
         """Hear that the store could not be reached."""
         ...
 
+    def beaten(self) -> None:
+        """Hear that a step was made, and that the store answered."""
+        ...
+
 
 class Heartbeat:
     """One step after another: extend, beat, and from time to time reclaim what others lost."""
@@ -71,6 +75,7 @@ class Heartbeat:
                 # Not all workers at one moment.
                 self._sweep_in = self._sweep_seconds * (0.75 + self._random.random() / 2)
                 self._watched.reclaimed(await self._store.reclaim())
+            self._watched.beaten()
         except StoreError as error:
             self.trouble(error)
 

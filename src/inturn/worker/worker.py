@@ -15,8 +15,7 @@ from typing import Any
 import inturn
 from inturn.executor import Executor
 from inturn.executor.ticket import LocalTicket, State
-from inturn.log import log_store_trouble
-from inturn.model import bounds
+from inturn.model import bounds, worker_events
 from inturn.model.admissible import check_name, check_number, check_queues, check_whole, listed
 from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.ids import new_id
@@ -30,8 +29,11 @@ from inturn.store.address import connect
 from inturn.store.protocol import Store
 from inturn.worker.attempt import Attempts
 from inturn.worker.heartbeat import Heartbeat, HeartbeatThread
+from inturn.worker.parting import PART_SECONDS_MAX, cancel_all, given_back
 from inturn.worker.prefetch import Prefetch
+from inturn.worker.record import Record
 from inturn.worker.runs import Run, Runs, released
+from inturn.worker.vitals import Vitals
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
@@ -46,7 +48,8 @@ class Worker:
     - ``queues``: which to claim from; by default those that the app's jobs are declared on;
     - ``slots``: how many lanes, or jobs without a key, run at once;
     - ``lease_seconds``: how long after this worker died its jobs are taken back at the earliest;
-    - ``sweep_seconds``: how often it looks for jobs that others lost.
+    - ``sweep_seconds``: how often it looks for jobs that others lost;
+    - ``listeners``: called with each event of ``inturn.model.worker_events``.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Worker:
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
         sweep_seconds: float = 10.0,
         name: str | None = None,
+        listeners: Sequence[worker_events.Listener] = (),
     ) -> None:
         self.app = app
         self.queues = _queues_of(app) if queues is None else listed("queues", queues)
@@ -83,15 +87,26 @@ class Worker:
         self._woken = 0  # how often someone said that there may be work
         self._open_key = 0
         self._began = 0.0
+        self.record = Record(self.name, listeners)
+        self.vitals = Vitals(self.name, self.record, lease_seconds=self.lease_seconds)
         self._stopping = False
+        self._at_once = False
+        self._until_empty = False
+        self._is_sure = False  # that nothing is left to run: it has looked twice
+        self._limit: asyncio.Timeout | None = None
+        self._executor: Executor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._wake = asyncio.Event()
 
     # Life
 
-    async def run(self) -> None:
-        """Work until told to stop; then release what has not started and finish what has."""
+    async def run(self, *, until_empty: bool = False) -> None:
+        """Work until told to stop; then release what has not started and finish what has.
+
+        ``until_empty``: stop as well when nothing is left that may be run now.
+        """
+        self._until_empty = until_empty
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._store = await self.app.lend()
         heartbeat = HeartbeatThread(self._heartbeat_store, self._make_heartbeat)
@@ -102,24 +117,30 @@ class Worker:
             beating = asyncio.create_task(self._make_heartbeat(self._store).run(stopped))
         else:
             heartbeat.start()
-        listening = asyncio.create_task(self._listen())
+        others = [asyncio.create_task(self._listen()), asyncio.create_task(self.vitals.turn_over())]
         executor = Executor(
             shards=1,
             slots=self._slots,
             queue_size=self._jobs_max,
             max_attempts=1,
         )
+        executor.start()
+        self._executor = executor
         try:
-            async with executor:
-                self._executor = executor
-                while not (self._stopping and self._is_done()):
-                    await self._work()
+            await self._work_on()
         finally:
-            listening.cancel()
-            await asyncio.wait([listening])
+            if self._at_once:
+                await self._part()
+            else:
+                await executor.stop()
+            for other in others:
+                other.cancel()
+            await asyncio.wait(others)
             stopped.set()
             if beating is not None:
                 await beating
+            elif self._at_once:  # it may be waiting for a store that is away
+                threading.Thread(target=heartbeat.stop, daemon=True).start()
             else:
                 await asyncio.to_thread(heartbeat.stop)
 
@@ -127,6 +148,59 @@ class Worker:
         """Take nothing more; from any thread, and from a signal handler."""
         self._stopping = True
         self._rouse()
+
+    def stop_now(self) -> None:
+        """Take nothing more, wait for nothing, and give back what runs, its attempt uncounted.
+
+        An ``async def`` is cancelled. A ``def`` on a thread cannot be: others run it a second
+        later, so end the process when ``run`` has returned, which is a matter of seconds. From any
+        thread, and from a signal handler.
+        """
+        self._at_once = True
+        self.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hurry)
+
+    @property
+    def running(self) -> int:
+        """How many lanes, or jobs without a key, run at this moment."""
+        executor = self._executor
+        return 0 if executor is None else self._slots - executor.free_slots
+
+    def _hurry(self) -> None:
+        assert self._loop is not None
+        if self._limit is not None:
+            self._limit.reschedule(self._loop.time() + PART_SECONDS_MAX)
+
+    async def _work_on(self) -> None:
+        """Step until all is done; or, told to stop at once, until this step is or a moment over."""
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                while not (self._stopping and (self._at_once or self._is_done())):
+                    await self._work()
+        except TimeoutError:
+            if self._limit is None or not self._limit.expired():
+                raise
+        finally:
+            self._limit = None
+
+    async def _part(self) -> None:
+        """Give back all that is in hand, and say so to the store if it answers in a moment."""
+        self._release_unstarted()
+        held = list(self._tickets.items())
+        await cancel_all([ticket for ticket, _ in held])
+        noted = {id(outcome.job) for _, outcome, _ in self._ended}
+        for ticket, (run, job) in sorted(held, key=lambda one: one[1][1].position):
+            if id(job) not in noted and not run.is_over:
+                self._note(run, given_back(ticket, job))
+        self._collect()
+        self._unsaid += self._runs.settlements()
+        try:
+            async with asyncio.timeout(PART_SECONDS_MAX):
+                while self._unsaid:
+                    await self._settle()
+        except (StoreError, TimeoutError) as error:
+            self.vitals.troubled("settling", error)
 
     def _is_done(self) -> bool:
         return not (self._runs.in_hand or self._runs.unsaid or self._ended or self._unsaid)
@@ -136,10 +210,15 @@ class Worker:
         self._wake.clear()
         try:
             if await self.step():
+                self.vitals.answered("settling")
                 return
         except StoreError as error:
-            self.troubled(error)
+            self.vitals.troubled("settling", error)
             await asyncio.sleep(TROUBLE_SECONDS)
+            return
+        if self._until_empty and self._is_done() and not self._ready:
+            self.stop() if self._is_sure else self._look_again()
+            self._is_sure = True
             return
         try:
             async with asyncio.timeout(POLL_SECONDS):
@@ -149,6 +228,7 @@ class Worker:
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
+        assert self._executor is not None
         if self._stopping:
             self._release_unstarted()
         self._collect()
@@ -210,6 +290,7 @@ class Worker:
     def _said(self, said: Sequence[Settlement]) -> None:
         """The store has taken these, the first of what it was to be told."""
         self._unsaid = self._unsaid[len(said) :]
+        self.record.settled(said)
         self._look_later(said)
         for one in said:
             run = self._runs.find(one.lease)
@@ -219,7 +300,9 @@ class Worker:
     def _drop(self, tokens: Iterable[int]) -> None:
         """What was done under a lost lease is someone else's to say."""
         gone = set(tokens)
+        dropped = [one for one in self._unsaid if one.lease.token in gone]
         self._unsaid = [one for one in self._unsaid if one.lease.token not in gone]
+        self.record.lost(sum(len(one.outcomes) for one in dropped))
         self._lose([lease for lease in self._runs.leases() if lease.token in gone])
 
     # Running
@@ -235,6 +318,8 @@ class Worker:
                 offers.append((key or self._next_open_key(), self._job(run, job)))
                 owners.append((run, job))
         self._began = perf_counter()
+        self._is_sure = False
+        assert self._executor is not None
         tickets = await self._executor.submit_many(offers, timeout=60.0)
         self._tickets.update(zip(tickets, owners, strict=True))
 
@@ -288,6 +373,7 @@ class Worker:
         count = len(self._ended)
         for _ in range(count):
             run, outcome, is_settled = self._ended.popleft()
+            self.record.counts.done += is_settled
             self._runs.note(run, outcome, is_settled=is_settled)
         if count:
             self._prefetch.ended(count, perf_counter() - self._began)
@@ -314,13 +400,15 @@ class Worker:
             try:
                 if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
                     self._look_again()
+                self.vitals.answered("waiting")
             except StoreError as error:
-                self.troubled(error)
+                self.vitals.troubled("waiting", error)
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     def _look_again(self) -> None:
         """There may be work in every queue."""
-        self._ready = deque(self.queues)
+        # In its turn: were the first always first again, a later one might never be looked at.
+        self._ready.extend(one for one in self.queues if one not in self._ready)
         self._woken += 1
         self._wake.set()
 
@@ -372,8 +460,10 @@ class Worker:
 
     def _lose(self, leases: Iterable[Lease]) -> None:
         """What has not started under a lost lease must not start."""
-        for run in self._runs.lose(leases):
+        lost = self._runs.lose(leases)
+        for run in lost:
             run.end()
+        self.record.lost(sum(run.left + len(run.ended) for run in lost))
 
     def reclaimed(self, found: Reclaimed) -> None:
         """Hear from the heartbeat's thread that a sweep took jobs back: they may be claimed."""
@@ -382,8 +472,12 @@ class Worker:
             self._loop.call_soon_threadsafe(self._look_again)
 
     def troubled(self, error: StoreError) -> None:
-        """Say that the store could not do its work; what asked it tries again."""
-        log_store_trouble(self.name, error)
+        """Hear from the heartbeat's thread that the store could not do its work."""
+        self.vitals.troubled("beating", error)
+
+    def beaten(self) -> None:
+        """Hear from the heartbeat's thread that the store answers."""
+        self.vitals.beaten()
 
 
 def _queues_of(app: App) -> list[str]:

@@ -1,0 +1,109 @@
+"""What ``inturn work`` writes: where it begins, a log, a summary; or each event as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+from rich.console import RenderableType
+from rich.text import Text
+
+from inturn.cli.plain import count, duration, name_text, plain
+from inturn.cli.printing import Printer
+from inturn.cli.sheet import fields, print_to
+from inturn.log import WORKER
+from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
+
+_NAMES_SHOWN = 8
+_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+class Journal:
+    """Listens to a worker or a crew. A member's journal leaves beginning and end to the parent."""
+
+    def __init__(self, *, as_json: bool, is_member: bool = False) -> None:
+        self._out = Printer(as_json=as_json)
+        self._is_member = is_member
+
+    def open_log(self) -> None:
+        """Write the log to stderr, unless the app has set up one of its own.
+
+        Beside JSON there is no other: each event is a line of it.
+        """
+        if logging.getLogger().handlers:
+            return
+        ours = logging.getLogger("inturn")
+        if self._out.as_json:
+            ours.addHandler(logging.NullHandler())
+            return
+        handler = logging.StreamHandler()
+        handler.setFormatter(_PlainFormatter(_FORMAT, "%H:%M:%S"))
+        ours.addHandler(handler)
+        logging.getLogger(WORKER).setLevel(logging.INFO)
+
+    def __call__(self, event: WorkerEvent) -> None:
+        """Write an event, if a person would miss it or a program wants it."""
+        if self._is_member and isinstance(event, Started | Stopped):
+            return
+        if self._out.as_json:
+            self._write(event)
+        elif isinstance(event, Started):
+            self._begin(event)
+        elif isinstance(event, Stopped):
+            self._print(Text(_summary(event)))
+
+    def _write(self, event: WorkerEvent) -> None:
+        """Write a line in one piece, for the processes of a crew share their output."""
+        document = {"at": datetime.now(UTC)} | msgspec.to_builtins(event)
+        line = msgspec.json.encode(document).decode() + "\n"
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+    def _begin(self, event: Started) -> None:
+        rows: list[tuple[str, str | Text]] = [
+            ("store", plain(event.store)),
+            ("queues", _names(event.queues)),
+            ("kinds", _names(event.kinds)),
+            ("worker", name_text(event.worker)),
+            ("slots", f"{event.slots:,}"),
+        ]
+        if event.processes > 1:
+            rows[-1] = ("slots", f"{event.slots:,} in each of {event.processes} processes")
+        self._print(Text(f"inturn {event.version} works for {plain(event.app)}", "bold"))
+        self._print(fields(rows))
+        self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))
+
+    def _print(self, shown: RenderableType) -> None:
+        print_to(self._out.console, shown)
+        self._out.console.file.flush()
+
+
+class _PlainFormatter(logging.Formatter):
+    """Spells out control characters: errors come from anywhere."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = " ".join(name_text(name) for name in names[:_NAMES_SHOWN])
+    more = len(names) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _summary(event: Stopped) -> str:
+    counts: Counts = event.counts
+    said = [f"{count(counts.done, 'job')} done"]
+    said += [
+        f"{number:,} {word}"
+        for number, word in (
+            (counts.failed, "failed and to be tried again"),
+            (counts.dead, "dead"),
+            (counts.released, "released"),
+            (counts.lost, "lost to others"),
+        )
+        if number
+    ]
+    return f"Stopped after {duration(event.seconds)}: {', '.join(said)}."

@@ -1,0 +1,102 @@
+"""A process of a crew: does what its parent says over the line, and ends when the line does.
+
+Started by ``inturn work --processes``, not by people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import typer
+
+from inturn.cli.exits import told
+from inturn.cli.journal import Journal
+from inturn.cli.streams import mend_streams
+from inturn.model.worker_events import Started, Stopped, WorkerEvent
+from inturn.worker.line import Beat, Begin, MemberLine, Order, Stop, StopNow, Up
+from inturn.worker.shift import Shift
+from inturn.worker.signals import SignalThread
+
+REPORT_SECONDS = 0.5
+STOPPED_AT_ONCE = 1
+
+
+def main() -> None:
+    """Work as the parent says, and leave with what a worker of its own would."""
+    mend_streams()
+    line = MemberLine.from_stdin()
+    orders = line.orders()
+    begin = next(orders, None)
+    if not isinstance(begin, Begin):  # the parent is gone already
+        return
+    try:
+        with told(debug=begin.debug):
+            _MemberShift(line, begin).run(orders)
+    except typer.Exit as end:
+        sys.stdout.flush()
+        sys.exit(end.exit_code)
+
+
+class _MemberShift:
+    """A shift that reports to a parent and takes its orders. Only a parent can hurry it."""
+
+    def __init__(self, line: MemberLine, begin: Begin) -> None:
+        self._line, self._begin = line, begin
+        self._journal = Journal(as_json=begin.as_json, is_member=True)
+        self._shift: Shift | None = None
+
+    def run(self, orders: Iterator[Order]) -> None:
+        """Work until told to stop."""
+        threading.Thread(
+            target=self._obey, args=[orders], name="inturn-orders", daemon=True
+        ).start()
+        shift = self._shift = Shift(self._begin.settings, self._hear)
+        self._journal.open_log()
+        threading.Thread(target=self._report, name="inturn-reports", daemon=True).start()
+        with SignalThread(self._signalled):
+            asyncio.run(shift.work())
+
+    def _obey(self, orders: Iterator[Order]) -> None:
+        for order in orders:
+            if self._shift is None:  # still importing: nothing was claimed
+                os._exit(0)
+            match order:
+                case Stop(why):
+                    self._shift.stop(why, quietly=True)
+                case StopNow(why):
+                    self._shift.stop_now(why, code=STOPPED_AT_ONCE, quietly=True)
+        if self._shift is None:
+            os._exit(0)
+        self._shift.stop("its parent is gone")
+
+    def _signalled(self, number: signal.Signals) -> None:
+        """Stop, but never at once: a supervisor may send what the parent passes on as well."""
+        assert self._shift is not None
+        self._shift.stop(number.name)
+
+    def _hear(self, event: WorkerEvent) -> None:
+        self._journal(event)
+        if isinstance(event, Started):
+            self._line.report(Up(event))
+        elif isinstance(event, Stopped):
+            self._line.report(self._beat())
+
+    def _report(self) -> None:
+        while True:
+            self._line.report(self._beat())
+            time.sleep(REPORT_SECONDS)
+
+    def _beat(self) -> Beat:
+        assert self._shift is not None
+        worker = self._shift.worker
+        return Beat(worker.vitals.health(), worker.record.counts, worker.running)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""``inturn work``: run the jobs of an app, in this process or in several."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from inturn.cli.call import Call, command
+from inturn.cli.journal import Journal
+from inturn.cli.settings import VARIABLE
+from inturn.model import bounds
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput
+
+if TYPE_CHECKING:
+    # What runs workers is imported where it is needed, so that the other commands start fast.
+    from inturn.worker.settings import WorkSettings
+
+PROCESSES_MAX = 1_000
+MEMBER = (sys.executable, "-m", "inturn.cli.member")
+
+TargetArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODULE:APP",
+        help="Where the App is. MODULE alone will do if there is one App in it.",
+        show_default=False,
+    ),
+]
+QueuesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue",
+        help="Only from this queue; repeatable. Else all of the app's jobs.",
+        show_default=False,
+    ),
+]
+SlotsOption = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=bounds.SLOTS_MAX,
+        envvar="INTURN_SLOTS",
+        help="How many lanes, or jobs without a key, run at once in a process.",
+    ),
+]
+LeaseOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        envvar="INTURN_LEASE",
+        help="How long after a worker died its jobs stay with it.",
+    ),
+]
+SweepOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", envvar="INTURN_SWEEP", help="How often to look for jobs of dead workers."
+    ),
+]
+ProcessesOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N|auto",
+        envvar="INTURN_PROCESSES",
+        help="How many processes; auto: one for each core.",
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="INTURN_WORKER_NAME",
+        help="The worker's name. Else host, process and a random part.",
+        show_default=False,
+    ),
+]
+HealthFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        envvar="INTURN_HEALTH_FILE",
+        help="Touch this file every second while all is well.",
+        show_default=False,
+    ),
+]
+HealthPortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65_535,
+        envvar="INTURN_HEALTH_PORT",
+        help="Answer GET /healthz on this port.",
+        show_default=False,
+    ),
+]
+HealthHostOption = Annotated[
+    str, typer.Option(envvar="INTURN_HEALTH_HOST", help="Where --health-port listens.")
+]
+DrainOption = Annotated[
+    bool,
+    typer.Option("--drain", "--until-empty", help="Stop when nothing is left to run now."),
+]
+
+
+class _Desk(msgspec.Struct, frozen=True):
+    """Where supervisors ask for health, if anywhere."""
+
+    file: Path | None
+    port: int | None
+    host: str
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make this a command of ``app``."""
+    command(
+        app,
+        "work",
+        "inturn work shop:app",
+        "inturn work shop:app --queue mail --slots 20",
+        "inturn work shop:app --processes 4 --health-port 8080",
+        "inturn work shop:app --drain",
+    )(_work)
+
+
+def _work(
+    call: Call,
+    target: TargetArgument = None,
+    queue: QueuesOption = None,
+    slots: SlotsOption = 100,
+    lease: LeaseOption = "30s",
+    sweep: SweepOption = "10s",
+    processes: ProcessesOption = "1",
+    name: NameOption = None,
+    health_file: HealthFileOption = None,
+    health_port: HealthPortOption = None,
+    health_host: HealthHostOption = "127.0.0.1",
+    drain: DrainOption = False,
+) -> None:
+    """Run the jobs of an app, until SIGTERM or Ctrl-C; then finish what runs, and leave with 0.
+
+    A second signal gives back what runs and stops at once.
+    """
+    if target is None:
+        raise BadInput(
+            "whose jobs? Name the module and the App in it, as in `inturn work shop:app`, or "
+            'write `app = "shop:app"` under [tool.inturn.work] in pyproject.toml.'
+        )
+    from inturn.worker.settings import WorkSettings
+
+    settings = WorkSettings(
+        target=target,
+        folder=str(call.folder),
+        name=name or _name(),
+        store=_named_store(call),
+        queues=tuple(queue) if queue else None,
+        slots=slots,
+        lease_seconds=_seconds("--lease", lease),
+        sweep_seconds=_seconds("--sweep", sweep),
+        until_empty=drain,
+    )
+    desk = _Desk(health_file, health_port, health_host)
+    number = _number(processes)
+    if number == 1:
+        _alone(call, settings, desk)
+    elif code := asyncio.run(_crew(call, settings, desk, number)):
+        raise typer.Exit(code)
+
+
+def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
+    """Work in this process."""
+    from inturn.worker.health import HealthDesk, HealthThread
+    from inturn.worker.shift import Shift
+    from inturn.worker.signals import SignalThread
+
+    journal = Journal(as_json=call.out.as_json)
+    shift = Shift(settings, journal)
+    journal.open_log()
+    with contextlib.ExitStack() as stack:
+        if desk.file is not None or desk.port is not None:
+            health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
+            stack.enter_context(HealthThread(health))
+        stack.enter_context(SignalThread(shift.signalled))
+        asyncio.run(shift.work())
+
+
+async def _crew(call: Call, settings: WorkSettings, desk: _Desk, processes: int) -> int:
+    """Work in several processes, of which this is the parent."""
+    from inturn.worker.crew import Crew
+    from inturn.worker.health import HealthDesk
+
+    journal = Journal(as_json=call.out.as_json)
+    journal.open_log()
+    crew = Crew(
+        settings,
+        processes=processes,
+        command=MEMBER,
+        listener=journal,
+        as_json=call.out.as_json,
+        debug=call.debug,
+    )
+    async with HealthDesk(crew.health, **msgspec.structs.asdict(desk)).open():
+        return await crew.run()
+
+
+def _named_store(call: Call) -> str | None:
+    """Return the store that --store names; let an App without one find what is named elsewhere."""
+    address = call.find_address()
+    if address is not None:
+        os.environ.setdefault(VARIABLE, address.url)
+    if address is None or address.source != "--store":
+        return None
+    os.environ[VARIABLE] = address.url
+    return address.url
+
+
+def _name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error}.") from None
+
+
+def _number(processes: str) -> int:
+    if processes == "auto":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if not processes.isdecimal() or not 1 <= int(processes) <= PROCESSES_MAX:
+        raise BadInput(
+            f"--processes must be a number from 1 to {PROCESSES_MAX:,}, or auto, not {processes!r}."
+        )
+    return int(processes)

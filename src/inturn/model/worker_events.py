@@ -1,0 +1,125 @@
+"""What happens to a worker, as typed data for those who listen: the log, the command, a test.
+
+A listener is called on the thread where the thing happened: the worker's loop, its heartbeat's
+thread, or the one that signals arrive on. Each event says which worker it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from uuid import UUID
+
+import msgspec
+
+
+def _tag(name: str) -> str:
+    """Name an event as JSON spells it: ``StoreBack`` is ``store_back``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+class WorkerEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_tag):
+    """Something happened to a worker, or to the crew of this name."""
+
+    worker: str
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """What became of the jobs in a worker's hands."""
+
+    done: int = 0
+    failed: int = 0  # attempts that failed and are to be made again
+    dead: int = 0
+    released: int = 0  # given back before they were started, or when told to stop at once
+    lost: int = 0  # someone else's now: their lease ran out
+
+    def add(self, other: Counts) -> None:
+        """Count what another counted as well."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Started(WorkerEvent, frozen=True, kw_only=True):
+    """A worker, or a crew of so many processes, works from now on. The store has no password."""
+
+    app: str
+    store: str
+    queues: tuple[str, ...]
+    kinds: tuple[str, ...]
+    slots: int
+    processes: int
+    version: str
+    pid: int
+
+
+class AttemptFailed(WorkerEvent, frozen=True, kw_only=True):
+    """An attempt failed, and the job will run again after a delay."""
+
+    job: UUID
+    queue: str
+    kind: str
+    key: str | None
+    attempt: int
+    attempts_max: int
+    error: str
+    delay_seconds: float
+
+
+class Died(WorkerEvent, frozen=True, kw_only=True):
+    """A job became a dead letter."""
+
+    job: UUID
+    queue: str
+    kind: str
+    key: str | None
+    attempt: int
+    reason: str
+
+
+class LeasesLost(WorkerEvent, frozen=True, kw_only=True):
+    """So many jobs are someone else's now."""
+
+    jobs: int
+
+
+class StoreTroubled(WorkerEvent, frozen=True, kw_only=True):
+    """The store could not do its work; it is asked again until it can."""
+
+    error: str
+
+
+class StoreBack(WorkerEvent, frozen=True, kw_only=True):
+    """The store answers again, after so long a time."""
+
+    seconds: float
+
+
+class Stopping(WorkerEvent, frozen=True, kw_only=True):
+    """Nothing more is claimed, and what runs is finished. ``why`` names who wanted it."""
+
+    why: str
+    running: int
+
+
+class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
+    """What runs is given back and not waited for."""
+
+    why: str
+
+
+class MemberDied(WorkerEvent, frozen=True, kw_only=True):
+    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place."""
+
+    pid: int
+    how: str
+    restart_seconds: float
+
+
+class Stopped(WorkerEvent, frozen=True, kw_only=True):
+    """A worker, or a crew, has ended."""
+
+    counts: Counts
+    seconds: float
+
+
+Listener = Callable[[WorkerEvent], None]

@@ -1,0 +1,181 @@
+"""A crew: a parent that starts worker processes, starts those again that die, and ends with them.
+
+The parent imports nothing of the app's and touches no store, so that nothing in a job harms it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from time import monotonic
+
+import msgspec
+
+from inturn.log import log_worker_event
+from inturn.model.worker_events import (
+    Counts,
+    Listener,
+    MemberDied,
+    Started,
+    Stopped,
+    Stopping,
+    StoppingNow,
+    WorkerEvent,
+)
+from inturn.policy.restart import died_young, restart_seconds
+from inturn.worker.line import Begin, Stop, StopNow, Up
+from inturn.worker.member import Member, how_ended
+from inturn.worker.pulse import Health
+from inturn.worker.settings import WorkSettings
+from inturn.worker.shift import LAST_SECONDS_MAX
+from inturn.worker.signals import HEARD
+
+KILL_SECONDS = LAST_SECONDS_MAX + 1.0  # a member ends itself before that, unless it is stopped
+FAILED = 1
+
+
+class Crew:
+    """So many processes, each with a worker of its own.
+
+    The first is started alone: what keeps one from working (an import, the store) is then said
+    once, and no other is started. Later on, one that dies is started again for ever.
+    """
+
+    def __init__(
+        self,
+        settings: WorkSettings,
+        *,
+        processes: int,
+        command: Sequence[str],
+        listener: Listener,
+        as_json: bool,
+        debug: bool,
+    ) -> None:
+        self._settings, self._processes, self._command = settings, processes, command
+        self._listeners = (log_worker_event, listener)
+        self._as_json, self._debug = as_json, debug
+        self._members: dict[int, Member] = {}
+        self._counts = Counts()  # of processes that are gone
+        self._stops = 0
+        self._code = 0
+        self._began = monotonic()
+        self._stopped = asyncio.Event()
+        self._first_is_up = asyncio.Event()
+
+    async def run(self) -> int:
+        """Work until told to stop; return what to leave with."""
+        loop = asyncio.get_running_loop()
+        for number in HEARD:
+            loop.add_signal_handler(number, self.signalled, number)
+        keeping = [asyncio.create_task(self._keep(1))]
+        coming = asyncio.create_task(self._first_is_up.wait())
+        await asyncio.wait([keeping[0], coming], return_when=asyncio.FIRST_COMPLETED)
+        if self._first_is_up.is_set():
+            keeping += [asyncio.create_task(self._keep(n)) for n in range(2, self._processes + 1)]
+        coming.cancel()
+        await asyncio.gather(*keeping)
+        if self._first_is_up.is_set():
+            self._tell(
+                Stopped(
+                    worker=self._settings.name,
+                    counts=self._counts,
+                    seconds=monotonic() - self._began,
+                )
+            )
+        return self._code
+
+    def signalled(self, number: signal.Signals) -> None:
+        """Hear a signal: stop; the second time, at once; the third, kill."""
+        self._stops += 1
+        name, why = self._settings.name, number.name
+        self._stopped.set()
+        if self._stops == 1:
+            running = sum(member.running for member in self._members.values())
+            self._tell(Stopping(worker=name, why=why, running=running))
+            self._order(Stop(why))
+        elif self._stops == 2:
+            self._code = 128 + number
+            self._tell(StoppingNow(worker=name, why=why))
+            self._order(StopNow(why))
+            asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill)
+        else:
+            self._kill()
+
+    def health(self) -> Health:
+        """Judge by the worst of the members."""
+        now = monotonic()
+        if len(self._members) < self._processes:
+            return Health(healthy=False, why="not all of its processes have begun")
+        for member in self._members.values():
+            health = member.health(now)
+            if not health.healthy:
+                return Health(healthy=False, why=f"worker {member.name}: {health.why}")
+        return Health(healthy=True)
+
+    async def _keep(self, number: int) -> None:
+        """Have a process in one place, until the crew stops."""
+        starts, young_deaths = 0, 0
+        while not self._stopped.is_set():
+            starts += 1
+            member = self._members[number] = Member(self._name(number, starts), self._is_up)
+            settings = msgspec.structs.replace(self._settings, name=member.name)
+            begin = Begin(settings, self._as_json, self._debug)
+            code = await member.live(self._command, begin)
+            self._counts.add(member.counts)
+            member.counts, member.running = Counts(), 0
+            if self._ends_with(member, code):
+                return
+            young_deaths = died_young(member.lived_seconds(monotonic()), young_deaths)
+            await self._pause(member, code, restart_seconds(young_deaths))
+
+    def _ends_with(self, member: Member, code: int) -> bool:
+        """Decide whether a process that ended is the end of its place in the crew."""
+        if self._stopped.is_set():
+            if code and member.is_up:
+                self._code = self._code or FAILED
+            return True
+        if not member.is_up and not self._first_is_up.is_set():
+            self._code = code if code > 0 else FAILED
+            return True
+        return self._settings.until_empty and code == 0
+
+    async def _pause(self, member: Member, code: int, seconds: float) -> None:
+        self._tell(
+            MemberDied(
+                worker=member.name, pid=member.pid, how=how_ended(code), restart_seconds=seconds
+            )
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+    def _is_up(self, up: Up) -> None:
+        if not self._first_is_up.is_set():
+            self._first_is_up.set()
+            self._tell(self._started(up.started))
+
+    def _started(self, first: Started) -> Started:
+        return msgspec.structs.replace(
+            first, worker=self._settings.name, processes=self._processes, pid=os.getpid()
+        )
+
+    def _name(self, number: int, starts: int) -> str:
+        """Name a worker for its crew and its place; another that takes the place, anew."""
+        again = f".{starts}" if starts > 1 else ""
+        return f"{self._settings.name}-{number}{again}"
+
+    def _order(self, order: Stop | StopNow) -> None:
+        for member in self._members.values():
+            member.order(order)
+
+    def _kill(self) -> None:
+        for member in self._members.values():
+            member.kill()
+
+    def _tell(self, event: WorkerEvent) -> None:
+        for listener in self._listeners:
+            listener(event)

@@ -1,0 +1,80 @@
+"""A worker's record: counts what became of its jobs, and tells what a person should know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inturn.log import log_listener_failure, log_worker_event
+from inturn.model import worker_events as events
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.worker.parting import STILL_RUNS
+
+
+class Record:
+    """Counts, and tells the log and every other listener."""
+
+    def __init__(self, worker: str, listeners: Sequence[events.Listener] = ()) -> None:
+        self.counts = events.Counts()
+        self._worker = worker
+        self._listeners = (log_worker_event, *listeners)
+
+    def settled(self, said: Iterable[Settlement]) -> None:
+        """Take in what the store was told and took."""
+        for one in said:
+            for outcome in one.outcomes:
+                if type(outcome.verdict) is Done:
+                    self.counts.done += 1
+                else:
+                    self._not_done(outcome)
+
+    def lost(self, jobs: int) -> None:
+        """Take in that jobs are someone else's now."""
+        if jobs:
+            self.counts.lost += jobs
+            self.tell(events.LeasesLost(worker=self._worker, jobs=jobs))
+
+    def tell(self, event: events.WorkerEvent) -> None:
+        """Tell every listener; what one of them raises harms nothing else."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception as error:
+                log_listener_failure(listener, error)
+
+    def _not_done(self, outcome: Outcome) -> None:
+        job, verdict = outcome.job, outcome.verdict
+        match verdict:
+            case Release():
+                self.counts.released += 1
+            case Retry() if verdict is STILL_RUNS:
+                self.counts.released += 1
+            case Retry() if not verdict.counted or job.attempt < job.attempts_max:
+                self.counts.failed += 1
+                self.tell(
+                    events.AttemptFailed(
+                        worker=self._worker,
+                        job=job.id,
+                        queue=job.queue,
+                        kind=job.kind,
+                        key=job.key,
+                        attempt=job.attempt,
+                        attempts_max=job.attempts_max,
+                        error=verdict.error,
+                        delay_seconds=verdict.delay_seconds,
+                    )
+                )
+            case Retry() | Bury():
+                self.counts.dead += 1
+                reason = verdict.reason if isinstance(verdict, Bury) else None
+                self.tell(
+                    events.Died(
+                        worker=self._worker,
+                        job=job.id,
+                        queue=job.queue,
+                        kind=job.kind,
+                        key=job.key,
+                        attempt=job.attempt,
+                        reason=reason or verdict.error,
+                    )
+                )

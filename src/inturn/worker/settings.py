@@ -1,0 +1,56 @@
+"""What a worker process is to do: said on the command line, or by a crew's parent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from inturn.model import bounds, worker_events
+from inturn.model.errors import AppNotFound, InvalidStoreURL
+from inturn.queue.app import App
+from inturn.worker.target import find_app
+from inturn.worker.worker import Worker
+
+
+class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker: of which app, on which store, how."""
+
+    target: str
+    folder: str
+    name: str
+    store: str | None = None  # None: the app's own
+    queues: tuple[str, ...] | None = None  # None: those that the app's jobs are declared on
+    slots: int = 100
+    lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+    sweep_seconds: float = 10.0
+    until_empty: bool = False
+
+    def worker(self, listener: worker_events.Listener) -> tuple[str, Worker]:
+        """Import the app and make its worker; return what the app is called in full, too."""
+        named, app = find_app(self.target, Path(self.folder))
+        if self.store is not None:
+            app.use(self.store)
+        _insist_on_work(named, app)
+        return named, Worker(
+            app,
+            queues=self.queues,
+            slots=self.slots,
+            lease_seconds=self.lease_seconds,
+            sweep_seconds=self.sweep_seconds,
+            name=self.name,
+            listeners=[listener],
+        )
+
+
+def _insist_on_work(named: str, app: App) -> None:
+    if app.url.startswith("sqlite:///:memory:"):
+        raise InvalidStoreURL(
+            f"the store of {named} is in memory, where no other program can submit to it. Name a "
+            f"file: --store sqlite:///work.db."
+        )
+    if not app.jobs:
+        raise AppNotFound(
+            f"{named} has no jobs, so there is nothing that a worker could run. Declare some with "
+            f"@app.job, and import the modules that do so in this one."
+        )

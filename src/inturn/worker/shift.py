@@ -1,0 +1,105 @@
+"""A shift: one worker in this process, from its start to its end, and who may end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from time import monotonic
+
+import inturn
+from inturn.model.worker_events import Listener, Started, Stopped, Stopping, StoppingNow
+from inturn.store.address import without_password
+from inturn.worker.parting import PART_SECONDS_MAX
+from inturn.worker.settings import WorkSettings
+
+LAST_SECONDS_MAX = 4 * PART_SECONDS_MAX  # from being told to stop at once until the process is gone
+
+
+class Shift:
+    """Runs a worker. The first signal lets it finish, the second not, the third not even clean up.
+
+    A process does not end while a thread in it will not, or its loop is blocked; so one that is to
+    stop at once is ended from here if need be.
+    """
+
+    def __init__(self, settings: WorkSettings, listener: Listener) -> None:
+        self._app, self.worker = settings.worker(listener)
+        self._settings = settings
+        self._stops = 0
+        self._code = 0
+        self._began = monotonic()
+
+    def started(self) -> Started:
+        """Say what works here."""
+        worker = self.worker
+        return Started(
+            worker=worker.name,
+            app=self._app,
+            store=without_password(worker.app.url),
+            queues=tuple(worker.queues),
+            kinds=worker.kinds,
+            slots=self._settings.slots,
+            processes=1,
+            version=inturn.__version__,
+            pid=os.getpid(),
+        )
+
+    async def work(self) -> None:
+        """Work until told to stop."""
+        worker, tell = self.worker, self.worker.record.tell
+        await worker.app.open()
+        self._began = monotonic()
+        tell(self.started())
+        await worker.run(until_empty=self._settings.until_empty)
+        if self._code:  # a thread may still run, and the loop would wait for it
+            self._tell_end()
+            self.end_process(self._code)
+        await worker.app.close()
+        self._tell_end()
+
+    def signalled(self, number: signal.Signals) -> None:
+        """Hear a signal: stop; the second time, at once."""
+        self._stops += 1
+        if self._stops == 1:
+            self.stop(number.name)
+        elif self._stops == 2:
+            self.stop_now(number.name, code=128 + number)
+        else:
+            self.end_process(128 + number)
+
+    def stop(self, why: str, *, quietly: bool = False) -> None:
+        """Claim nothing more, release what has not started, and finish what runs."""
+        worker = self.worker
+        if not quietly:
+            worker.record.tell(Stopping(worker=worker.name, why=why, running=worker.running))
+        with suppress(RuntimeError):  # its loop has just ended
+            worker.stop()
+
+    def stop_now(self, why: str, *, code: int, quietly: bool = False) -> None:
+        """Give back what runs, and end the process within seconds, whatever runs in it."""
+        worker = self.worker
+        self._code = code
+        if not quietly:
+            worker.record.tell(StoppingNow(worker=worker.name, why=why))
+        last = threading.Timer(LAST_SECONDS_MAX, self.end_process, [code])
+        last.daemon = True
+        last.start()
+        with suppress(RuntimeError):
+            worker.stop_now()
+
+    def end_process(self, code: int) -> None:
+        """End the process, whatever it is at."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    def _tell_end(self) -> None:
+        worker = self.worker
+        seconds = monotonic() - self._began
+        worker.record.tell(
+            Stopped(worker=worker.name, counts=worker.record.counts, seconds=seconds)
+        )

@@ -1,0 +1,337 @@
+"""``inturn work``: which app it finds, where its settings come from, what it writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inturn.cli.settings import work_defaults
+from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
+from tests.cli.support import (
+    Ran,
+    Terminal,
+    on_store,
+    run_process,
+    start,
+    without_colour,
+    write_pyproject,
+)
+
+OpenTerminal = Callable[..., Terminal]
+
+STORE = "sqlite:///shop.db"
+
+SHOP = """
+import asyncio
+import inturn
+
+app = inturn.App("sqlite:///shop.db")
+
+@app.job
+async def order(n: int, seconds: float = 0.0) -> None:
+    await asyncio.sleep(seconds)
+
+@app.job(queue="mail", attempts=2, retry=inturn.RetryPolicy(base_seconds=0.0))
+async def mail(to: str) -> None:
+    raise ValueError(f"no such address: {to}\\x1b[2J")
+"""
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(SHOP)
+    return tmp_path
+
+
+def work(*arguments: str, **environment: str) -> Ran:
+    return run_process("work", *arguments, "--drain", environment=environment)
+
+
+def submit(kind: str, payload: str, queue: str = "default") -> None:
+    job = NewJob(kind=kind, payload=payload, queue=queue, attempts_max=2)
+    on_store(STORE, lambda store: store.enqueue([job]))
+
+
+def until_running() -> None:
+    while not sum(one.running for one in on_store(STORE, lambda store: store.queues())):
+        pass
+
+
+def events(ran: Ran) -> list[dict[str, object]]:
+    return [json.loads(line) for line in ran.lines]
+
+
+# Which app
+
+
+@pytest.mark.parametrize("target", ["shop:app", "shop", "shop.py", "./shop.py:app"])
+def test_an_app_is_found_in_this_folder(target: str) -> None:
+    ran = work(target)
+    assert (ran.code, ran.err) == (0, "")
+    assert "works for shop:app" in ran.lines[0]
+
+
+def test_an_app_is_found_in_a_package(shop: Path) -> None:
+    (shop / "firm" / "jobs").mkdir(parents=True)
+    for folder in ("firm", "firm/jobs"):
+        (shop / folder / "__init__.py").touch()
+    (shop / "firm" / "jobs" / "orders.py").write_text(SHOP)
+    for target in ("firm.jobs.orders:app", "firm/jobs/orders.py"):
+        ran = work(target)
+        assert (ran.code, ran.err) == (0, "")
+        assert "works for firm.jobs.orders:app" in ran.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("", "shopp:app", "there is no module 'shopp' in .*Did you mean 'shop'?"),
+        ("", "far.away:app", "there is no module 'far' in .*Run it in the folder"),
+        ("", "shop.far:app", "there is no module 'shop.far' in"),
+        ("", "far.py", "there is no Python file 'far.py' here"),
+        ("", "shop:nothing", "module 'shop' has no 'nothing'. There is shop:app."),
+        ("", "shop:order", "'order' of module 'shop' is no App but a Job. There is shop:app."),
+        ("", ":app", "':app' names no module"),
+        ("", "my-shop:app", "'my-shop' is not the name of a module"),
+        ("x = 1", "other", "module 'other' has no App. Make one in it"),
+        ("from shop import app\nalso = app", "other", ""),
+        ("import shop, inturn\na = shop.app\nb = inturn.App('sqlite:///b.db')", "other",
+         "more than one App: say which. There is other:a and other:b."),
+        ("import nowhere", "other", "module 'other' imports 'nowhere', which is not there."),
+        ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
+        ("def f(:", "other", "it raised SyntaxError."),
+        ("import sys; sys.exit(3)", "other", "it raised SystemExit."),
+        ("import inturn\napp = inturn.App()", "other", "an App needs a store"),
+        ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
+        ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
+    ],
+)  # fmt: skip
+def test_an_app_that_is_not_there_is_explained(
+    shop: Path, source: str, target: str, said: str
+) -> None:
+    (shop / "other.py").write_text(source)
+    ran = work(target)
+    assert ran.code == (2 if said else 0)
+    assert re.search(said, ran.err.replace("\n", " "))
+    assert "Traceback" not in ran.err
+
+
+def test_a_failed_import_shows_where_it_failed(shop: Path) -> None:
+    (shop / "other.py").write_text("import inner\n")
+    (shop / "inner.py").write_text("x = 1\nimport nowhere\n")
+    ran = work("other:app")
+    assert ran.err.splitlines()[1:] == [
+        f"  {shop}/other.py:1: import inner",
+        f"  {shop}/inner.py:2: import nowhere",
+        "  ModuleNotFoundError: No module named 'nowhere'",
+    ]
+    assert "Traceback" in work("other:app", "--debug").err
+
+
+def test_nobody_named_is_asked_for() -> None:
+    ran = work()
+    assert ran.code == 2
+    assert "inturn work shop:app" in ran.err
+
+
+# Which store
+
+
+def test_a_store_that_is_named_counts_more_than_the_apps_own(shop: Path) -> None:
+    ran = work("shop:app", "--store", "sqlite:///named.db")
+    assert (ran.code, ran.err) == (0, "")
+    assert "sqlite:///named.db" in ran.out
+    assert not (shop / "shop.db").exists()
+
+
+@pytest.mark.parametrize("where", ["flag", "environment", "pyproject"])
+def test_an_app_without_a_store_uses_the_one_that_is_named(shop: Path, where: str) -> None:
+    (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
+    url = "sqlite:///named.db"
+    if where == "pyproject":
+        write_pyproject(shop, f'[tool.inturn]\nstore = "{url}"\n')
+    flags = ("--store", url) if where == "flag" else ()
+    ran = work("shop:app", *flags, **({"INTURN_STORE": url} if where == "environment" else {}))
+    assert (ran.code, ran.err) == (0, "")
+    assert (shop / "named.db").exists()
+
+
+def test_the_environment_does_not_take_an_app_from_its_own_store(shop: Path) -> None:
+    assert work("shop:app", INTURN_STORE="sqlite:///other.db").code == 0
+    assert (shop / "shop.db").exists()
+    assert not (shop / "other.db").exists()
+
+
+def test_a_database_without_tables_is_not_worked_on(postgres_url: str) -> None:
+    ran = work("shop:app", "--store", postgres_url)
+    assert ran.code == 3
+    assert "inturn store migrate" in ran.err
+
+
+# Settings
+
+
+def test_settings_come_from_flags_then_the_environment_then_pyproject(shop: Path) -> None:
+    write_pyproject(
+        shop, '[tool.inturn.work]\napp = "shop:app"\nslots = 3\nqueues = ["mail"]\nlease = "9s"\n'
+    )
+    for flags, environment, slots in (
+        (("--slots", "7"), {"INTURN_SLOTS": "5"}, 7),
+        ((), {"INTURN_SLOTS": "5"}, 5),
+        ((), {}, 3),
+    ):
+        [started, _] = events(work("--json", *flags, **environment))
+        assert (started["slots"], started["queues"]) == (slots, ["mail"])
+
+
+def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> None:
+    write_pyproject(
+        shop,
+        '[tool.inturn.work]\napp = "a:b"\nqueues = ["q"]\nslots = 1\nlease = "1s"\nsweep = "1s"\n'
+        'processes = "auto"\nhealth-file = "f"\nhealth-port = 1\nhealth-host = "h"\n',
+    )
+    assert work_defaults(shop / "below") == {
+        "target": "a:b",
+        "queue": ["q"],
+        "slots": 1,
+        "lease": "1s",
+        "sweep": "1s",
+        "processes": "auto",
+        "health_file": "f",
+        "health_port": 1,
+        "health_host": "h",
+    }
+
+
+@pytest.mark.parametrize("line", ["slot = 1", 'slots = "many"', 'queues = "mail"'])
+def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str) -> None:
+    write_pyproject(shop, f"[tool.inturn.work]\n{line}\n")
+    with pytest.raises(BadInput, match=r"\[tool.inturn.work\] cannot be read"):
+        work_defaults(shop)
+    ran = work("shop:app")
+    assert (ran.code, ran.out) == (2, "")
+    assert "health-file" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--lease", "30"), "--lease: '30' has no unit; write 30s for seconds"),
+        (("--sweep", "soon"), "--sweep: 'soon' is no length of time"),
+        (("--lease", "0"), "lease_seconds"),
+        (("--slots", "0"), "--slots"),
+        (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
+        (("--processes", "many"), "or auto, not 'many'"),
+        (("--queue", ""), "queue"),
+        (("--name", "x" * 201), "worker"),
+        (("--health-port", "65536"), "--health-port"),
+        (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
+        (("--health-file", "no/such/folder"), "the health file cannot be written"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    ran = work("shop:app", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+# What it writes
+
+
+def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
+    submit("order", '{"n": 1}')
+    submit("mail", '{"to": "a@b.c"}', queue="mail")
+    ran = work("shop:app", "--name", "w1")
+    assert ran.code == 0
+    assert ran.lines[:6] == [
+        "inturn 0.1.0.dev0 works for shop:app",
+        "store   sqlite:///shop.db",
+        "queues  default mail",
+        "kinds   mail order",
+        "worker  w1",
+        "slots   100",
+    ]
+    assert re.fullmatch(
+        r"Stopped after \S+: 1 job done, 1 failed and to be tried again, 1 dead\.", ran.lines[-1]
+    )
+    [failed, dead] = ran.err.splitlines()
+    assert re.match(
+        r"\d\d:\d\d:\d\d WARNING worker w1: job \S+ \(mail\) failed: ValueError: no such address: "
+        r"a@b\.c\\x1b\[2J; attempt 1 of 2, again in 0\.0 s$",
+        failed,
+    )
+    assert " ERROR   worker w1: a job (mail) is dead: failed 2 times, the last time: " in dead
+    assert re.search(r"; look with `inturn dead show \S{36}`$", dead)
+
+
+def test_programs_read_a_json_document_for_each_event() -> None:
+    submit("mail", '{"to": "a@b.c"}', queue="mail")
+    ran = work("shop:app", "--json", "--queue", "mail")
+    assert (ran.code, ran.err) == (0, "")
+    started, failed, died, stopped = events(ran)
+    assert [one["event"] for one in events(ran)] == [
+        "started", "attempt_failed", "died", "stopped",
+    ]  # fmt: skip
+    assert (started["app"], started["store"]) == ("shop:app", "sqlite:///shop.db")
+    assert (failed["kind"], failed["attempt"], failed["key"]) == ("mail", 1, None)
+    assert died["job"] == failed["job"]
+    assert stopped["counts"] == {"done": 0, "failed": 1, "dead": 1, "released": 0, "lost": 0}
+
+
+def test_a_password_is_not_shown(postgres_url: str) -> None:
+    with_password = postgres_url.replace("postgres@", "postgres:geheim@")
+    assert run_process("store", "migrate", "--store", with_password).code == 0
+    ran = work("shop:app", "--store", with_password)
+    assert (ran.code, ran.err) == (0, "")
+    assert "geheim" not in ran.out
+    assert "postgres:…@" in ran.out
+
+
+def test_an_app_with_a_log_of_its_own_keeps_it(shop: Path) -> None:
+    own = "import logging\nlogging.basicConfig(format='own %(message)s')\n"
+    (shop / "shop.py").write_text(own + SHOP)
+    submit("mail", '{"to": "a@b.c"}', queue="mail")
+    ran = work("shop:app")
+    assert [line[:4] for line in ran.err.splitlines()] == ["own ", "own "]
+
+
+def test_on_a_terminal_ctrl_c_finishes_what_runs(open_terminal: OpenTerminal) -> None:
+    submit("order", '{"n": 1, "seconds": 1.0}')
+    terminal = open_terminal("work", "shop:app", "--name", "w1")
+    terminal.read_until("Ctrl-C finishes what runs and stops.")
+    until_running()
+    terminal.type("\x03")
+    code, shown = terminal.finish()
+    assert code == 0
+    assert "worker w1: SIGINT: finishing 1 job; once more to stop at once" in shown
+    assert "1 job done." in without_colour(shown).splitlines()[-1]
+
+
+def test_on_a_terminal_ctrl_c_reaches_a_crew_once(open_terminal: OpenTerminal) -> None:
+    submit("order", '{"n": 1, "seconds": 1.0}')
+    terminal = open_terminal("work", "shop:app", "--processes", "2", "--name", "w1")
+    terminal.read_until("100 in each of 2 processes")
+    until_running()
+    terminal.type("\x03")
+    code, shown = terminal.finish()
+    assert code == 0
+    assert "Traceback" not in shown
+    assert "1 job done." in without_colour(shown).splitlines()[-1]
+
+
+def test_a_signal_while_the_app_is_imported_ends_it(shop: Path) -> None:
+    (shop / "shop.py").write_text(
+        f"open('importing', 'w').close()\nimport time\ntime.sleep(60)\n{SHOP}"
+    )
+    process = start("work", "shop:app")
+    while not (shop / "importing").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")

@@ -1,0 +1,29 @@
+"""A place for worker processes on each sort of store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import empty_database, empty_file, sqlite_url, url
+from tests.processes.support import Place
+
+__all__ = ["empty_database", "empty_file", "sqlite_url", "url"]
+
+
+@pytest.fixture
+def place(url: str, tmp_path: Path) -> Iterator[Place]:
+    """A store with empty tables, of each sort, and a folder for effects."""
+    place = Place(url, tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def sqlite_place(sqlite_url: str, tmp_path: Path) -> Iterator[Place]:
+    """The same on SQLite only, for what does not depend on the store."""
+    place = Place(sqlite_url, tmp_path)
+    yield place
+    place.close()

@@ -1,0 +1,207 @@
+"""Worker processes to start, stop and kill, and what they did, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from inturn.model.job import JobState
+from inturn.model.worker import WorkerView
+from inturn.queue.job import Call
+from inturn.store.address import connect
+from inturn.store.protocol import Store
+from tests.cli.support import COMMAND, INHERITED
+
+ROOT = Path(__file__).parents[2]
+APP = "tests.processes.jobs:app"
+SECONDS_MAX = 40.0
+
+Answer = TypeVar("Answer")
+
+
+class Effect(NamedTuple):
+    """What a job wrote: a verb, which job, a number, and the process it ran in."""
+
+    verb: str
+    name: str
+    number: int
+    pid: int
+
+
+def until(condition: Callable[[], Answer], seconds: float = SECONDS_MAX) -> Answer:
+    """Wait until something is so, and return it."""
+    give_up_at = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < give_up_at, f"it was not so within {seconds:g} s"
+        time.sleep(0.01)
+    return found
+
+
+class WorkerProcess:
+    """``inturn work`` as a process; its events are read from what it prints."""
+
+    def __init__(self, place: Place, number: int, target: str, *arguments: str) -> None:
+        self._out, self._err = (place.folder / f"{name}-{number}" for name in ("out", "err"))
+        self.name = f"w{number}"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*COMMAND, "work", target, "--json", "--name", self.name, *arguments],
+                cwd=ROOT,
+                env=place.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text()
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        lines = self._out.read_text().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [event for event in found if kind in (None, event["event"])]
+
+    def heard(self, kind: str) -> dict[str, Any]:
+        """Wait for an event."""
+
+        def found() -> list[dict[str, Any]]:
+            return self.events(kind) or self._fail_if_ended()
+
+        return until(found)[0]
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def ended(self, seconds: float = SECONDS_MAX) -> int:
+        """Wait for the end, and return what it left with."""
+        return self.process.wait(seconds)
+
+    def _fail_if_ended(self) -> list[dict[str, Any]]:
+        if self.process.poll() is not None and not self.events():
+            raise AssertionError(f"it ended with {self.process.returncode}: {self.errors}")
+        return []
+
+
+class Place:
+    """A store, a folder, and the workers that were started there."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.folder = url, folder
+        self.workers: list[WorkerProcess] = []
+        self.environment = {
+            **INHERITED,
+            "INTURN_STORE": url,
+            "INTURN_TEST_FOLDER": str(folder),
+        }
+
+    def work(self, *arguments: str) -> WorkerProcess:
+        """Start a worker and wait until it works."""
+        worker = self.start(*arguments)
+        worker.heard("started")
+        return worker
+
+    def start(self, *arguments: str, target: str = APP) -> WorkerProcess:
+        worker = WorkerProcess(self, len(self.workers) + 1, target, *arguments)
+        self.workers.append(worker)
+        return worker
+
+    def close(self) -> None:
+        """Kill what is left; the processes of a crew end when their parent and their jobs do."""
+        (self.folder / "end").touch()
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGCONT)
+                worker.kill()
+
+    # The store, past the workers
+
+    def store(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        async def opened() -> Answer:
+            store = connect(self.url)
+            try:
+                await store.open()
+                return await verb(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(opened())
+
+    def submit(self, *calls: Call[Any]) -> None:
+        self.store(lambda store: store.enqueue([call.new for call in calls]))
+
+    def states(self) -> list[JobState]:
+        page = self.store(lambda store: store.jobs(rows_max=1_000))
+        return [view.state for view in page.rows]
+
+    def until_done(self) -> None:
+        """Wait until no job waits, runs or is to run again; none may be dead."""
+        until(lambda: not self.left())
+        [status] = self.store(lambda store: store.queues())
+        assert status.dead == 0
+        assert self.store(lambda store: store.check()) == []
+
+    def left(self) -> int:
+        found = self.store(lambda store: store.queues())
+        return sum(
+            one.waiting + one.running + one.retrying + one.scheduled + one.blocked for one in found
+        )
+
+    def running(self) -> int:
+        return sum(one.running for one in self.store(lambda store: store.queues()))
+
+    def views(self) -> list[WorkerView]:
+        return self.store(lambda store: store.workers())
+
+    # Effects
+
+    def effects(self, verb: str | None = None, name: str | None = None) -> list[Effect]:
+        try:
+            lines = (self.folder / "effects").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        found = [
+            Effect(said, of, int(number), int(pid))
+            for said, of, number, pid in map(str.split, lines)
+        ]
+        return [one for one in found if verb in (None, one.verb) and name in (None, one.name)]
+
+    def until_effects(self, number: int) -> None:
+        until(lambda: len(self.effects()) >= number)
+
+    def began(self, name: str, times: int = 1) -> Effect:
+        """Wait until a job has begun so often, and return the last time."""
+        return until(lambda: self.effects("began", name)[times - 1 :])[0]
+
+    def let_end(self, *names: str, pid: int | None = None) -> None:
+        """Let jobs that hold end: everywhere, or in one process."""
+        for name in names:
+            (self.folder / (f"end-{name}" if pid is None else f"end-{name}-{pid}")).touch()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, if only its parent has not asked for it yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def in_order(effects: Iterable[Effect]) -> bool:
+    """Whether numbers never go down: a job runs again before what comes behind it, not after."""
+    numbers = [one.number for one in effects]
+    return numbers == sorted(numbers)

@@ -1,0 +1,75 @@
+"""Worker processes that are killed, stopped for a while, or too slow for their lease."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from inturn.model.job import JobState
+from tests.processes.jobs import hold, hold_loop, hold_thread
+from tests.processes.support import Place, until
+
+LEASE_SECONDS, SWEEP_SECONDS = 3.0, 0.5
+SETTINGS = ("--lease", "3s", "--sweep", "500ms")
+SLACK_SECONDS = 5.0  # for a claim, on a machine that has other things to do
+
+
+def test_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(place: Place) -> None:
+    """ACCEPTANCE 001-03, 001-23, 003-11."""
+    first = place.work(*SETTINGS)
+    place.submit(hold.call("open"), hold_thread.using(key="k").call("keyed"))
+    for name in ("open", "keyed"):
+        place.began(name)
+    second = place.work(*SETTINGS)
+    first.kill()
+    killed_at = time.monotonic()
+    again = place.began("open", times=2)
+    place.let_end("open")  # a suspect runs alone: the other waits for it
+    recovered = time.monotonic() - killed_at
+    assert recovered < LEASE_SECONDS + 1.25 * SWEEP_SECONDS + SLACK_SECONDS
+    assert again.pid == second.pid
+    assert place.began("keyed", times=2).pid == second.pid
+    place.let_end("keyed")
+    place.until_done()
+    assert [one.pid for one in place.effects("ended")] == [second.pid] * 2
+
+
+def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
+    """ACCEPTANCE 001-04: on the loop, on a thread, and while the loop is blocked."""
+    first = place.work(*SETTINGS)
+    place.submit(hold.call("async"), hold_thread.call("thread"))
+    place.began("async")
+    place.began("thread")
+    place.submit(hold_loop.call("blocked"))
+    place.began("blocked")
+    second = place.work(*SETTINGS)
+    began_at = time.monotonic()
+    until(lambda: time.monotonic() - began_at > 1.5 * LEASE_SECONDS)
+    place.let_end("async", "thread", "blocked")
+    place.until_done()
+    assert [one.pid for one in place.effects("began")] == [first.pid] * 3
+    assert [one.pid for one in place.effects("ended")] == [first.pid] * 3
+    assert not first.events("leases_lost") + second.events("leases_lost")
+
+
+def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(place: Place) -> None:
+    """ACCEPTANCE 001-05."""
+    first = place.work(*SETTINGS)
+    place.submit(hold.using(key="k").call("h"))
+    place.began("h")
+    first.signal(signal.SIGSTOP)
+    second = place.work(*SETTINGS)
+    assert place.began("h", times=2).pid == second.pid
+    first.signal(signal.SIGCONT)
+    place.let_end("h", pid=first.pid)
+    assert first.heard("leases_lost")["jobs"] == 1
+    until(lambda: [one.pid for one in place.effects("ended")] == [first.pid])
+    [view] = place.store(lambda store: store.jobs()).rows
+    assert (view.state, view.worker) == (JobState.RUNNING, second.name)
+    place.let_end("h", pid=second.pid)
+    place.until_done()
+    for worker in (first, second):
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+    counts = [worker.heard("stopped")["counts"] for worker in (first, second)]
+    assert [(one["done"], one["lost"]) for one in counts] == [(0, 1), (1, 0)]

@@ -1,0 +1,114 @@
+"""``--processes``: a parent that keeps its processes going, and processes that end with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from inturn.model.worker import WorkerView
+from tests.processes.jobs import count, hold, hold_thread
+from tests.processes.support import Place, is_gone, until
+
+
+def members(place: Place, number: int) -> list[WorkerView]:
+    """Wait until so many were heard of."""
+    until(lambda: len(place.views()) >= number)
+    return sorted(place.views(), key=lambda view: view.id)
+
+
+def test_a_process_that_is_killed_is_replaced_and_its_job_run(place: Place) -> None:
+    crew = place.work("--processes", "2", "--lease", "2s", "--sweep", "500ms")
+    place.submit(hold.call("h"))
+    killed = place.began("h").pid
+    first = members(place, 2)
+    assert crew.pid not in {view.pid for view in first}
+    os.kill(killed, signal.SIGKILL)
+    died = crew.heard("member_died")
+    assert (died["pid"], died["how"]) == (killed, "was killed by SIGKILL")
+    [name] = [view.id for view in first if view.pid == killed]
+    assert died["worker"] == name
+    views = members(place, 3)
+    assert f"{name}.2" in [view.id for view in views]
+    assert place.began("h", times=2).pid != killed
+    place.let_end("h")
+    place.until_done()
+    crew.signal(signal.SIGTERM)
+    assert crew.ended() == 0
+    assert all(is_gone(view.pid) for view in views)
+    assert crew.heard("stopped")["counts"]["done"] == 1
+
+
+def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
+    crew = place.work("--processes", "2", "--slots", "1")
+    members(place, 2)
+    place.submit(hold.call("h1"), hold_thread.call("h2"))
+    pids = {place.began(name).pid for name in ("h1", "h2")}
+    assert len(pids) == 2
+    crew.signal(signal.SIGINT)
+    crew.heard("stopping")
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)  # as systemd may: what the parent passed on comes twice
+    place.submit(count.call("open", 1))
+    place.let_end("h1", "h2")
+    assert crew.ended() == 0
+    assert {one.pid for one in place.effects("ended")} == pids
+    assert not place.effects("count")
+    assert crew.heard("stopped")["counts"]["done"] == 2
+
+
+def test_a_second_signal_to_the_parent_gives_back_what_runs(place: Place) -> None:
+    crew = place.work("--processes", "2")
+    place.submit(hold.call("h1"), hold_thread.call("h2"))
+    pids = {place.began(name).pid for name in ("h1", "h2")}
+    crew.signal(signal.SIGTERM)
+    crew.heard("stopping")
+    crew.signal(signal.SIGTERM)
+    assert crew.ended() == 128 + signal.SIGTERM
+    assert all(is_gone(pid) for pid in pids)
+    assert (place.running(), place.left()) == (0, 2)
+    assert not place.effects("ended")
+
+
+def test_a_process_that_cannot_end_is_killed_after_the_second_signal(sqlite_place: Place) -> None:
+    place = sqlite_place
+    crew = place.work("--processes", "2")
+    [stuck, _] = members(place, 2)
+    os.kill(stuck.pid, signal.SIGSTOP)
+    for heard in ("stopping", "stopping_now"):
+        crew.signal(signal.SIGTERM)
+        crew.heard(heard)
+    assert crew.ended(20) == 128 + signal.SIGTERM
+    assert is_gone(stuck.pid)
+
+
+def test_processes_whose_parent_is_killed_finish_and_end(place: Place) -> None:
+    crew = place.work("--processes", "2")
+    views = members(place, 2)
+    place.submit(hold.call("h"))
+    holder = place.began("h").pid
+    crew.kill()
+    [other] = [view.pid for view in views if view.pid != holder]
+    until(lambda: is_gone(other))
+    assert not is_gone(holder)
+    place.let_end("h")
+    until(lambda: is_gone(holder))
+    assert place.left() == 0
+    assert [one.pid for one in place.effects("ended")] == [holder]
+
+
+def test_a_crew_stops_by_itself_when_nothing_is_left(place: Place) -> None:
+    place.submit(*(count.call("open", n) for n in range(100)))
+    crew = place.start("--processes", "2", "--drain")
+    assert crew.ended() == 0
+    assert crew.heard("stopped")["counts"]["done"] == 100
+    assert len(place.effects()) == 100
+
+
+@pytest.mark.parametrize("target", ["no.such:app", "tests.processes.support"])
+def test_nothing_is_started_again_that_never_came_up(sqlite_place: Place, target: str) -> None:
+    crew = sqlite_place.start("--processes", "3", target=target)
+    assert crew.ended() == 2
+    assert crew.errors.count("inturn: ") == 1
+    assert crew.events() == []

@@ -1,0 +1,81 @@
+"""Many worker processes, one store: every job once, each key in order, whoever is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+
+from tests.processes.jobs import count, count_on_thread, hold
+from tests.processes.support import Place, in_order, until
+
+KEYS = [f"key-{n}" for n in range(7)]
+
+
+@pytest.mark.parametrize("workers", [5, 10])
+def test_many_workers_have_exactly_one_effect_for_each_job(place: Place, workers: int) -> None:
+    """ACCEPTANCE 001-01: five as programs of their own, ten as the processes of one."""
+    if workers == 5:
+        started = [place.start("--slots", "4") for _ in range(workers)]
+    else:
+        started = [place.start("--slots", "4", "--processes", str(workers))]
+    until(lambda: len(place.views()) == workers)
+    calls = [
+        (count if n % 3 else count_on_thread).using(key=KEYS[n % 7] if n % 2 else None)
+        for n in range(1_000)
+    ]
+    place.submit(
+        *(one.call(KEYS[n % 7] if n % 2 else "open", n, 0.005) for n, one in enumerate(calls))
+    )
+    place.until_done()
+    effects = place.effects("count")
+    assert sorted(one.number for one in effects) == list(range(1_000))
+    assert all(in_order(place.effects(name=key)) for key in KEYS)
+    assert len({one.pid for one in effects}) > 1
+    for worker in started:
+        worker.signal(signal.SIGTERM)
+    assert [worker.ended() for worker in started] == [0] * len(started)
+    done = [worker.heard("stopped")["counts"] for worker in started]
+    assert sum(counts["done"] for counts in done) == 1_000
+    assert sum(counts["lost"] + counts["failed"] + counts["dead"] for counts in done) == 0
+
+
+def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None:
+    settings = ("--slots", "3", "--lease", "1s", "--sweep", "300ms")
+    workers = [place.work(*settings) for _ in range(2)]
+    keys, jobs = KEYS[:4], 20
+    place.submit(
+        *(count.using(key=key).call(key, n, 0.02) for n in range(jobs) for key in keys),
+        *(count.call("open", n, 0.02) for n in range(jobs)),
+    )
+    for victim in workers:
+        place.until_effects(len(place.effects()) + 15)
+        victim.kill()
+        place.work(*settings)
+    place.until_done()
+    for key in keys:
+        assert in_order(place.effects(name=key))
+        assert {one.number for one in place.effects(name=key)} == set(range(jobs))
+    ran = Counter((one.name, one.number) for one in place.effects())
+    assert {number for name, number in ran if name == "open"} == set(range(jobs))
+    assert sum(ran.values()) - len(ran) <= 2 * 3, "more ran again than slots were killed"
+
+
+def test_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
+    """ACCEPTANCE 003-10: a lane's jobs are leased together, and take two leases' time."""
+    settings = ("--slots", "1", "--lease", "1500ms", "--sweep", "300ms")
+    first, second = place.work(*settings), place.work(*settings)
+    place.submit(*(count.using(key="k").call("k", n, 0.5) for n in range(6)))
+    place.until_done()
+    assert [one.number for one in place.effects()] == list(range(6))
+    assert not first.events("leases_lost") + second.events("leases_lost")
+
+
+def test_a_worker_stops_by_itself_when_nothing_is_left(place: Place) -> None:
+    place.submit(*(count.call("open", n) for n in range(50)), hold.call("h"))
+    place.let_end("h")
+    worker = place.start("--drain")
+    assert worker.ended() == 0
+    assert worker.heard("stopped")["counts"]["done"] == 51
+    assert place.left() == 0

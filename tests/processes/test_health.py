@@ -1,0 +1,121 @@
+"""Health: well while the loop turns and the store answers, and not well soon after one does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.conftest import migrate
+from tests.postgres_server import PostgresServer
+from tests.processes.jobs import count, hold, hold_loop
+from tests.processes.support import Place, until
+
+BRIEF = ("--lease", "2s", "--sweep", "500ms")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def asked(port: int, path: str = "/healthz") -> tuple[int, dict[str, object]]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def until_status(port: int, status: int) -> dict[str, object]:
+    """Wait until it answers with a status, and return what it says with it."""
+    return until(lambda: [said for found, said in [asked(port)] if found == status])[0]
+
+
+def age_seconds(file: Path) -> float:
+    return time.time() - file.stat().st_mtime
+
+
+def test_a_worker_whose_loop_is_blocked_is_not_well(sqlite_place: Place) -> None:
+    place, port = sqlite_place, free_port()
+    file = place.folder / "health"
+    worker = place.work(*BRIEF, "--health-port", str(port), "--health-file", str(file))
+    assert until_status(port, 200) == {"healthy": True, "why": None}
+    until(file.exists)
+    place.submit(hold_loop.call("h"))
+    place.began("h")
+    assert "its loop has not turned" in str(until_status(port, 503)["why"])
+    until(lambda: age_seconds(file) > 2.0)
+    place.let_end("h")
+    until_status(port, 200)
+    until(lambda: age_seconds(file) < 2.0)
+    assert asked(port, "/")[0] == 404
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert not file.exists()
+
+
+def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:
+    port = free_port()
+    sqlite_place.work(*BRIEF, "--slots", "1", "--health-port", str(port))
+    sqlite_place.submit(hold.call("h"))
+    sqlite_place.began("h")
+    until_status(port, 200)
+    began_at = time.monotonic()
+    until(lambda: time.monotonic() - began_at > 3.0)
+    assert asked(port)[0] == 200
+
+
+def test_a_crew_is_well_when_all_of_it_is(sqlite_place: Place) -> None:
+    port = free_port()
+    sqlite_place.work("--processes", "2", "--health-port", str(port))
+    until_status(port, 200)
+    [stuck, _] = sqlite_place.views()
+    os.kill(stuck.pid, signal.SIGSTOP)
+    try:
+        assert f"worker {stuck.id}: nothing was heard" in str(until_status(port, 503)["why"])
+    finally:
+        os.kill(stuck.pid, signal.SIGCONT)
+    until_status(port, 200)
+
+
+@pytest.mark.skipif(
+    "INTURN_TEST_POSTGRES" in os.environ, reason="a server that is given is not restarted"
+)
+def test_workers_outlive_a_server_that_goes_and_comes_back(
+    private_postgres: Callable[..., PostgresServer], tmp_path: Path
+) -> None:
+    server = private_postgres()
+    server.create_database("work")
+    migrate(server.url("work"))
+    place, port = Place(server.url("work"), tmp_path), free_port()
+    try:
+        first = place.work("--health-port", str(port), "--lease", "4s", "--sweep", "1s")
+        second = place.work()
+        until_status(port, 200)
+        place.submit(hold.call("h"), *(count.using(key="k").call("k", n) for n in range(100)))
+        place.began("h")
+        server.stop("immediate")
+        place.let_end("h")
+        assert "the store has not" in str(until_status(port, 503)["why"])
+        server.start()
+        until_status(port, 200)
+        place.submit(*(count.using(key="k").call("k", n) for n in range(100, 200)))
+        place.until_done()
+        for worker in (first, second):
+            worker.signal(signal.SIGTERM)
+        assert [worker.ended() for worker in (first, second)] == [0, 0]
+    finally:
+        place.close()
+    numbers = [one.number for one in place.effects("count")]
+    assert set(numbers) == set(range(200))
+    assert numbers == sorted(numbers)

@@ -1,0 +1,86 @@
+"""SIGTERM and Ctrl-C: the first lets what runs finish, the second does not."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from inturn.model.job import JobState
+from tests.processes.jobs import count, hold, hold_loop, hold_thread
+from tests.processes.support import Place, until
+
+
+def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
+    """ACCEPTANCE 001-21."""
+    first = place.work("--slots", "2")
+    quick = [count.call("open", n) for n in range(300)]
+    place.submit(*quick[:200])
+    until(lambda: not place.left())
+    place.submit(hold.call("h1"), hold_thread.call("h2"))
+    place.began("h1")
+    place.began("h2")
+    place.submit(*quick[200:])
+    until(lambda: place.running() > 2)  # it took more than it can start, for they were quick
+    first.signal(signal.SIGTERM)
+    assert first.heard("stopping")["running"] == 2
+    until(lambda: place.running() == 2)
+    second = place.start("--drain")
+    assert second.ended() == 0
+    assert second.heard("stopped")["counts"]["done"] > 0
+    assert place.left() == 2
+    assert not place.effects("ended")
+    place.let_end("h1", "h2")
+    assert first.ended() == 0
+    assert first.heard("stopped")["counts"]["released"] > 0
+    place.until_done()
+    assert sorted(one.number for one in place.effects("count")) == list(range(300))
+    assert len(place.effects("ended")) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
+def test_a_second_signal_gives_back_what_runs_and_stops_at_once(
+    place: Place, number: signal.Signals
+) -> None:
+    first = place.work()
+    place.submit(
+        hold.using(key="k").call("h1"),
+        count.using(key="k").call("k", 1),
+        hold_thread.call("h2"),
+    )
+    place.began("h1")
+    place.began("h2")
+    first.signal(number)
+    first.heard("stopping")
+    first.signal(number)
+    assert first.ended(10) == 128 + number
+    first.heard("stopping_now")
+    assert not place.effects("ended")
+    assert not place.running()
+    assert sorted(place.states()) == [JobState.SCHEDULED, JobState.WAITING, JobState.WAITING]
+    place.let_end("h1", "h2")
+    second = place.work()
+    place.until_done()
+    ended = [(one.name, one.number, one.pid) for one in place.effects("ended")]
+    assert sorted(ended) == [("h1", 1, second.pid), ("h2", 1, second.pid)], "an attempt was counted"
+
+
+def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(sqlite_place: Place) -> None:
+    worker = sqlite_place.work()
+    sqlite_place.submit(hold_loop.call("h"))
+    sqlite_place.began("h")
+    worker.signal(signal.SIGTERM)
+    worker.heard("stopping")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended(20) == 128 + signal.SIGTERM
+
+
+def test_a_third_signal_waits_for_nothing(sqlite_place: Place) -> None:
+    worker = sqlite_place.work()
+    sqlite_place.submit(hold_loop.call("h"))
+    sqlite_place.began("h")
+    for heard in ("stopping", "stopping_now"):
+        worker.signal(signal.SIGTERM)
+        worker.heard(heard)
+    worker.signal(signal.SIGTERM)
+    assert worker.ended(3) == 128 + signal.SIGTERM

@@ -1,0 +1,132 @@
+"""A worker that is told to stop at once, or to stop when nothing is left, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from inturn.model.job import JobState
+from inturn.model.worker_events import AttemptFailed, Died, WorkerEvent
+from inturn.policy.retry import Reject, RetryPolicy
+from inturn.queue.app import App
+from inturn.worker.worker import Worker
+from tests.worker.conftest import until
+
+
+async def test_what_runs_is_given_back_and_its_attempt_not_counted(app: App) -> None:
+    began: list[str] = []
+    cancelled: list[str] = []
+    may_end = threading.Event()
+
+    @app.job(attempts=1)
+    async def on_loop() -> None:
+        began.append("loop")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)  # it may clean up
+            cancelled.append("loop")
+            raise
+
+    @app.job(attempts=1)
+    def on_thread() -> None:
+        began.append("thread")
+        may_end.wait(30)
+
+    @app.job
+    async def behind() -> None:
+        began.append("behind")
+
+    tickets = await app.submit_many(
+        [on_loop.using(key="k").call(), behind.using(key="k").call(), on_thread.call()]
+    )
+    worker = Worker(app)
+    running = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: len(began) == 2)
+        worker.stop_now()
+        async with asyncio.timeout(10):
+            await running
+    finally:
+        may_end.set()
+    assert cancelled == ["loop"]
+    views = [await one.status() for one in tickets]
+    assert [view.attempt for view in views] == [0, 0, 0]
+    assert [view.state for view in views] == [
+        JobState.WAITING,
+        JobState.WAITING,
+        JobState.SCHEDULED,  # for a second: its thread may still run
+    ]
+    assert worker.record.counts.released == 2  # the head of the lane stands for what is behind it
+
+
+async def test_what_ends_while_it_is_cancelled_is_done(app: App) -> None:
+    began = asyncio.Event()
+
+    @app.job
+    async def stubborn() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return
+
+    ticket = await stubborn.submit()
+    worker = Worker(app)
+    running = asyncio.create_task(worker.run())
+    await began.wait()
+    worker.stop_now()
+    await running
+    assert (await ticket.status()).state is JobState.DONE
+
+
+async def test_a_worker_stops_when_nothing_may_be_run_now(app: App) -> None:
+    ran: list[int] = []
+
+    @app.job(queue="a")
+    async def first(n: int) -> None:
+        ran.append(n)
+        if n < 5:
+            await second.submit(n + 1)
+
+    @app.job(queue="b")
+    async def second(n: int) -> None:
+        await first.submit(n + 1)
+
+    await first.submit(1)
+    later = await first.using(delay=3_600).submit(100)
+    async with asyncio.timeout(20):
+        await Worker(app).run(until_empty=True)
+    assert ran == [1, 3, 5]
+    assert (await later.status()).state is JobState.SCHEDULED
+
+
+async def test_listeners_hear_what_failed_and_what_died(app: App) -> None:
+    heard: list[WorkerEvent] = []
+
+    @app.job(retry=RetryPolicy(attempts_max=3, base_seconds=0.0))
+    async def fail(times: int) -> None:
+        raise Reject("never") if times == 0 else ValueError("once more")
+
+    def broken(_event: WorkerEvent) -> None:
+        raise RuntimeError("a listener harms nobody")
+
+    await fail.using(key="k").submit(0)
+    await fail.using(key="l").submit(1)
+    worker = Worker(app, name="w", listeners=[broken, heard.append])
+    running = asyncio.create_task(worker.run())
+    await until(lambda: sum(isinstance(one, Died) for one in heard) == 2)
+    worker.stop()
+    await running
+    said = sorted(
+        (one.key or "", one.attempt, type(one).__name__)
+        for one in heard
+        if isinstance(one, AttemptFailed | Died)
+    )
+    assert said == [
+        ("k", 1, "Died"),
+        ("l", 1, "AttemptFailed"),
+        ("l", 2, "AttemptFailed"),
+        ("l", 3, "Died"),
+    ]
+    assert (worker.record.counts.failed, worker.record.counts.dead) == (2, 2)
