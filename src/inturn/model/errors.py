@@ -33,6 +33,8 @@ InturnError
 ├── TooManyHalted             an executor has as many halted keys as it may
 ├── EarlierFailure            a barrier found that an earlier job of its key had failed
 ├── JobCancelled              the job was cancelled: it did not run, or not to its end
+├── AttemptFailed             an attempt failed, and not by an error that its handler raised
+├── DrainTimeout              jobs of a test did not come to an end in time (a TimeoutError)
 └── StoreError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
@@ -353,6 +355,26 @@ class JobCancelled(InturnError):
     def __init__(self, key: str, why: str) -> None:
         self.key, self.why = key, why
         super().__init__(f"a job of key {key!r} was cancelled: {why}.")
+
+
+class AttemptFailed(InturnError):
+    """An attempt failed, and not by an error that its handler raised: its time was up, say."""
+
+    def __init__(self, kind: str, job: UUID, attempt: int, said: str) -> None:
+        self.kind, self.job, self.attempt, self.said = kind, job, attempt, said
+        super().__init__(f"attempt {attempt} of job {kind!r} {job} failed: {said}")
+
+
+class DrainTimeout(InturnError, TimeoutError):
+    """The jobs of a test did not come to an end within the time that the test gave them."""
+
+    def __init__(self, seconds: float, ended: str, running: Iterable[str], most: str) -> None:
+        self.seconds, self.running = seconds, tuple(running)
+        hangs = f" Still running: {', '.join(self.running)}." if self.running else ""
+        super().__init__(
+            f"the jobs did not come to an end within {seconds:g} s: {ended} so far.{hangs} "
+            f"{most}Give drain a longer timeout if all of it is meant to run."
+        )
 
 
 class StoreError(InturnError):
