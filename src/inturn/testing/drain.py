@@ -28,10 +28,12 @@ ENDING_SECONDS = 2.0  # for handlers to end once they are told that time is up
 class Drain:
     """One drain: its worker, its time, and what it makes of errors."""
 
-    def __init__(self, app: App, ledger: Ledger, clock: HandClock, timeout: float) -> None:
+    def __init__(
+        self, app: App, ledger: Ledger, clock: HandClock, *, slots: int, timeout: float
+    ) -> None:
         check_number("timeout", timeout, 0.001, bounds.WAIT_SECONDS_MAX)
         self._app, self._ledger, self._clock, self._timeout = app, ledger, clock, timeout
-        self._stops_at = 0.0
+        self._slots, self._stops_at = slots, 0.0
 
     async def run(self, store: Store, ends_at: datetime) -> Drained:
         """Run what may run now, and what becomes due until a time, each at its time."""
@@ -54,7 +56,8 @@ class Drain:
         queues: set[str] = set()
         while not queues >= (known := self._queues()):
             queues = known
-            worker = Worker(_view(self._app, self._ledger), queues=sorted(queues))
+            view = _view(self._app, self._ledger)
+            worker = Worker(view, queues=sorted(queues), slots=self._slots)
             running = asyncio.ensure_future(worker.run())
             still = asyncio.ensure_future(self._ledger.still(queues))
             try:
@@ -78,7 +81,7 @@ class Drain:
     def _complain(self) -> NoReturn:
         running = [
             f"{job.kind!r} {job.id} (attempt {job.attempt})"
-            for job in self._ledger.in_hand.values()
+            for _, job in self._ledger.in_hand.values()
         ]
         most, advice = self._ledger.ran_most(), ""
         if most is not None and most[1] > 1:

@@ -15,14 +15,14 @@ from uuid import UUID
 from inturn.model.clock import Clock
 from inturn.model.errors import AttemptFailed
 from inturn.model.job import LeasedJob, NewJob, Ticket
-from inturn.model.lease import Claim
-from inturn.policy.settlement import Outcome
+from inturn.model.lease import Claim, Lease
+from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.drained import Drained, End, Ran
 from inturn.testing.submission import Submission, submission
-from inturn.worker.watch import WatchedStore
+from inturn.worker.watch import WatchedStore, gives_back
 
 State = tuple[int, datetime]
 
@@ -33,7 +33,7 @@ class Ledger:
     def __init__(self, clock: Clock, declared: Callable[[str], Job[Any, Any] | None]) -> None:
         self.submissions: dict[UUID, Submission] = {}
         self.drained = Drained()  # since the last drain began
-        self.in_hand: dict[UUID, LeasedJob] = {}
+        self.in_hand: dict[UUID, tuple[Lease, LeasedJob]] = {}
         self._clock, self._declared = clock, declared
         self._errors: dict[UUID, Exception] = {}
         self._changes = 0
@@ -59,17 +59,19 @@ class Ledger:
     def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
         """Note what a worker has in hand."""
         for claim in claims:
-            self.in_hand.update((job.id, job) for job in claim.jobs)
+            self.in_hand.update((job.id, (claim.lease, job)) for job in claim.jobs)
         if not claims:
             self._looked[queue] = self._looking[queue]
         self._wake()
 
-    def settled(self, outcomes: Sequence[Outcome]) -> None:
+    def settled(self, settlements: Sequence[Settlement]) -> None:
         """Note how attempts ended."""
-        for outcome in outcomes:
-            self.in_hand.pop(outcome.job.id, None)
-            error = self._errors.pop(outcome.job.id, None)
-            self._note(outcome, error)
+        for settlement in settlements:
+            for outcome in settlement.outcomes:
+                self.in_hand.pop(outcome.job.id, None)
+                self._note(outcome, self._errors.pop(outcome.job.id, None))
+            if gives_back(settlement):
+                self._give_back(settlement.lease)
         self.stir()
 
     def began(self, job: LeasedJob) -> None:
@@ -78,6 +80,11 @@ class Ledger:
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Keep what a handler raised until its job is settled."""
         self._errors[job.id] = error
+
+    def _give_back(self, lease: Lease) -> None:
+        for id, (held, _) in list(self.in_hand.items()):
+            if (held.token, held.lane) == (lease.token, lease.lane):
+                del self.in_hand[id]
 
     def _note(self, outcome: Outcome, error: Exception | None) -> None:
         end = _end(outcome)
@@ -109,7 +116,8 @@ class Ledger:
         return not self.in_hand and all(self._looked.get(one) == self._state for one in queues)
 
     async def still(self, queues: Collection[str]) -> None:
-        """Wait until all is still, and is found so twice."""
+        """Wait until a worker that begins now has left all still, and found it so twice."""
+        self.in_hand.clear()  # what others have taken is not this worker's to end
         for _ in range(2):  # the first claim may have passed over a lane that was just locked
             self.stir()
             while not self.is_still(queues):

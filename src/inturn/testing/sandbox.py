@@ -95,6 +95,7 @@ class Sandbox:
         *,
         advance: float | str = 0.0,
         raising: bool = True,
+        slots: int = 1,
         timeout: float = TIMEOUT_SECONDS,
     ) -> Drained:
         """Run everything that may run now on a worker, until nothing is left; say what ran.
@@ -102,12 +103,14 @@ class Sandbox:
         - ``advance``: let so much time pass meanwhile, from one job that becomes due to the next;
         - ``raising``: raise the first error that a handler raised, when all has run. ``RetryLater``
           is none. With False errors are in what is returned;
+        - ``slots``: how many jobs may run at once. One, so that a test runs the same way every
+          time; a handler that waits for another job needs more;
         - ``timeout``: so many real seconds may it take, else ``DrainTimeout`` says what runs on.
         """
         seconds = parse_duration(advance) if isinstance(advance, str) else advance
         ends_at = self.clock.now() + timedelta(seconds=seconds)
         self._check_entered()
-        drain = Drain(self.app, self._ledger, self.clock, timeout)
+        drain = Drain(self.app, self._ledger, self.clock, slots=slots, timeout=timeout)
         drained = await self.app.run(lambda store: drain.run(store, ends_at))
         if raising:
             raise_first(drained)
@@ -118,10 +121,13 @@ class Sandbox:
         *,
         advance: float | str = 0.0,
         raising: bool = True,
+        slots: int = 1,
         timeout: float = TIMEOUT_SECONDS,
     ) -> Drained:
         """``drain`` for tests that are not async."""
-        return self._sync(self.drain(advance=advance, raising=raising, timeout=timeout))
+        return self._sync(
+            self.drain(advance=advance, raising=raising, slots=slots, timeout=timeout)
+        )
 
     async def run(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a job's handler as a worker would, without submitting it, and return its result.
@@ -193,16 +199,16 @@ class Sandbox:
             return PrivateStore(await private.lend(), ledger)
 
         own = vars(self.app)
-        stand_ins: dict[str, Any] = dict(
-            url=private.url,
-            clock=private.clock,
-            run=run,
-            lend=lend,
-            sync=private.sync,
-            open=private.open,
-            close=_nothing,  # a store in memory ends when it is closed
-            migrate=private.migrate,
-        )
+        stand_ins: dict[str, Any] = {
+            "url": private.url,
+            "clock": private.clock,
+            "run": run,
+            "lend": lend,
+            "sync": private.sync,
+            "open": private.open,
+            "close": _nothing,  # a store in memory ends when it is closed
+            "migrate": private.migrate,
+        }
         self._before = {name: own.get(name, _NOT_THERE) for name in stand_ins}
         own.update(stand_ins)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inturn.model.admissible import listed
 from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
-from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.settlement import Settlement
+from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Job
@@ -35,8 +36,8 @@ class Watcher(Protocol):
         """Hear what it found."""
         ...
 
-    def settled(self, outcomes: Sequence[Outcome]) -> None:
-        """Hear what became of jobs."""
+    def settled(self, settlements: Sequence[Settlement]) -> None:
+        """Hear what became of leased jobs."""
         ...
 
     def began(self, job: LeasedJob) -> None:
@@ -77,7 +78,7 @@ class WatchedStore:
         """Say what became of leased jobs."""
         settlements = listed("settlements", settlements)
         await self._store.settle(settlements, worker=worker)
-        self._watcher.settled(_outcomes(settlements))
+        self._watcher.settled(settlements)
 
     async def turn(
         self, settlements: Iterable[Settlement], queue: str, **options: Any
@@ -86,7 +87,7 @@ class WatchedStore:
         settlements = listed("settlements", settlements)
         self._watcher.claiming(queue)
         claims = await self._store.turn(settlements, queue, **options)
-        self._watcher.settled(_outcomes(settlements))
+        self._watcher.settled(settlements)
         self._watcher.claimed(queue, claims)
         return claims
 
@@ -98,7 +99,7 @@ class WatchedStore:
             yield watched
         for jobs, tickets in watched.accepted:
             self._watcher.accepted(jobs, tickets)
-        self._watcher.settled(_outcomes(watched.settlements))
+        self._watcher.settled(watched.settlements)
 
 
 class WatchedTransaction:
@@ -179,5 +180,7 @@ def _watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
     return watched
 
 
-def _outcomes(settlements: Iterable[Settlement]) -> list[Outcome]:
-    return [outcome for one in settlements for outcome in one.outcomes]
+def gives_back(settlement: Settlement) -> bool:
+    """Whether a settlement ends its whole lease: in a keyed lane only ``Done`` moves on."""
+    is_keyed = settlement.lease.key is not None and settlement.lease.lane is not None
+    return is_keyed and any(type(one.verdict) is not Done for one in settlement.outcomes)
