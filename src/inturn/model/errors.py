@@ -181,16 +181,40 @@ class QueueFull(InturnError):
 
 
 class ShardFull(QueueFull):
-    """An executor has no room for a job: its shard is full, or all shards together are."""
+    """An executor has no room for a job: its shard is full, or all shards together are.
 
-    def __init__(self, key: str, shard: int, length: int, capacity: int, added: int = 1) -> None:
-        self.queue, self.key, self.depth, self.depth_max = "executor", key, length, capacity
+    With a store behind it, ``queue`` is the queue of the store that is full.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        shard: int,
+        length: int,
+        capacity: int,
+        added: int = 1,
+        *,
+        queue: str | None = None,
+    ) -> None:
+        self.queue, self.key, self.depth, self.depth_max = (
+            queue or "executor",
+            key,
+            length,
+            capacity,
+        )
+        self._is_stored = queue is not None
         self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
         self.shard, self.length, self.capacity = shard, length, capacity
         InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
 
     def _seen(self) -> str:
         more = "1 more" if self.added == 1 else f"{self.added} more"
+        if self._is_stored:
+            return (
+                f"queue {self.queue!r} of the executor's store, where the job of key {self.key!r} "
+                f"belongs, holds {self.length} waiting jobs and the executor lets {self.capacity} "
+                f"wait; there is no room for {more}"
+            )
         return (
             f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds "
             f"{self.length} waiting jobs of {self.capacity} that fit; there is no room for {more}"
@@ -206,10 +230,18 @@ class EnqueueTimeout(ShardFull, TimeoutError):
     """An executor had no room for a job, and got none while the caller waited."""
 
     def __init__(
-        self, key: str, shard: int, length: int, capacity: int, added: int, waited_seconds: float
+        self,
+        key: str,
+        shard: int,
+        length: int,
+        capacity: int,
+        added: int,
+        waited_seconds: float,
+        *,
+        queue: str | None = None,
     ) -> None:
         self.waited_seconds = waited_seconds
-        super().__init__(key, shard, length, capacity, added)
+        super().__init__(key, shard, length, capacity, added, queue=queue)
 
     def _seen(self) -> str:
         return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"

@@ -80,8 +80,7 @@ class Drain:
 
     def _complain(self) -> NoReturn:
         running = [
-            f"{job.kind!r} {job.id} (attempt {job.attempt})"
-            for _, job in self._ledger.in_hand.values()
+            f"{job.kind!r} {job.id} (attempt {job.attempt})" for job in self._ledger.in_hand.jobs
         ]
         most, advice = self._ledger.ran_most(), ""
         if most is not None and most[1] > 1:

@@ -15,14 +15,14 @@ from uuid import UUID
 from inturn.model.clock import Clock
 from inturn.model.errors import AttemptFailed
 from inturn.model.job import LeasedJob, NewJob, Ticket
-from inturn.model.lease import Claim, Lease
+from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.drained import Drained, End, Ran
 from inturn.testing.submission import Submission, submission
-from inturn.worker.watch import WatchedStore, gives_back
+from inturn.worker.watch import Hand, WatchedStore, is_buried
 
 State = tuple[int, datetime]
 
@@ -33,7 +33,7 @@ class Ledger:
     def __init__(self, clock: Clock, declared: Callable[[str], Job[Any, Any] | None]) -> None:
         self.submissions: dict[UUID, Submission] = {}
         self.drained = Drained()  # since the last drain began
-        self.in_hand: dict[UUID, tuple[Lease, LeasedJob]] = {}
+        self.in_hand = Hand()
         self._clock, self._declared = clock, declared
         self._errors: dict[UUID, Exception] = {}
         self._changes = 0
@@ -58,8 +58,7 @@ class Ledger:
 
     def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
         """Note what a worker has in hand."""
-        for claim in claims:
-            self.in_hand.update((job.id, (claim.lease, job)) for job in claim.jobs)
+        self.in_hand.take(claims)
         if not claims:
             self._looked[queue] = self._looking[queue]
         self._wake()
@@ -67,11 +66,9 @@ class Ledger:
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """Note how attempts ended."""
         for settlement in settlements:
+            self.in_hand.settle(settlement)
             for outcome in settlement.outcomes:
-                self.in_hand.pop(outcome.job.id, None)
                 self._note(outcome, self._errors.pop(outcome.job.id, None))
-            if gives_back(settlement):
-                self._give_back(settlement.lease)
         self.stir()
 
     def began(self, job: LeasedJob) -> None:
@@ -80,11 +77,6 @@ class Ledger:
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Keep what a handler raised until its job is settled."""
         self._errors[job.id] = error
-
-    def _give_back(self, lease: Lease) -> None:
-        for id, (held, _) in list(self.in_hand.items()):
-            if (held.token, held.lane) == (lease.token, lease.lane):
-                del self.in_hand[id]
 
     def _note(self, outcome: Outcome, error: Exception | None) -> None:
         end = _end(outcome)
@@ -157,16 +149,11 @@ class Ledger:
 
 
 def _end(outcome: Outcome) -> End | None:
-    match outcome.verdict:
-        case Done():
-            return "done"
-        case Bury():
-            return "dead"
-        case Retry(counted=counted):
-            spent = counted and outcome.job.attempt >= outcome.job.attempts_max
-            return "dead" if spent else "retried"
-        case Release():
-            return None  # it was not started
+    if isinstance(outcome.verdict, Release):
+        return None  # it was not started
+    if isinstance(outcome.verdict, Done):
+        return "done"
+    return "dead" if is_buried(outcome) else "retried"
 
 
 class PrivateStore(WatchedStore):

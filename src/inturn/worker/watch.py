@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from copy import copy
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from inturn.model.admissible import listed
 from inturn.model.job import LeasedJob, NewJob, Ticket
-from inturn.model.lease import Claim
-from inturn.policy.settlement import Settlement
-from inturn.policy.verdict import Done
+from inturn.model.lease import Claim, Lease
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Retry
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Job
@@ -47,6 +48,48 @@ class Watcher(Protocol):
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Hear what a handler raised."""
         ...
+
+
+class Hand:
+    """The jobs that a worker has claimed and not settled, as a watcher hears of them."""
+
+    def __init__(self) -> None:
+        self._held: dict[UUID, tuple[Lease, LeasedJob]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def jobs(self) -> list[LeasedJob]:
+        """What it holds."""
+        return [job for _, job in self._held.values()]
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes, or jobs without a key, that is."""
+        return len(
+            {job.id if lease.key is None else lease.lane for lease, job in self._held.values()}
+        )
+
+    def take(self, claims: Iterable[Claim]) -> None:
+        """Hold what was claimed."""
+        for claim in claims:
+            self._held.update((job.id, (claim.lease, job)) for job in claim.jobs)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Let go of what was settled; in a keyed lane, also of what that gives back."""
+        for outcome in settlement.outcomes:
+            self._held.pop(outcome.job.id, None)
+        lease = settlement.lease
+        is_keyed = lease.key is not None and lease.lane is not None
+        if is_keyed and any(type(one.verdict) is not Done for one in settlement.outcomes):
+            for id, (held, _) in list(self._held.items()):
+                if (held.token, held.lane) == (lease.token, lease.lane):
+                    del self._held[id]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._held.clear()
 
 
 class WatchedStore:
@@ -180,7 +223,9 @@ def _watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
     return watched
 
 
-def gives_back(settlement: Settlement) -> bool:
-    """Whether a settlement ends its whole lease: in a keyed lane only ``Done`` moves on."""
-    is_keyed = settlement.lease.key is not None and settlement.lease.lane is not None
-    return is_keyed and any(type(one.verdict) is not Done for one in settlement.outcomes)
+def is_buried(outcome: Outcome) -> bool:
+    """Whether a verdict makes a dead letter: a retry does too, when the attempts are spent."""
+    verdict, job = outcome.verdict, outcome.job
+    if isinstance(verdict, Retry):
+        return verdict.counted and job.attempt >= job.attempts_max
+    return isinstance(verdict, Bury)

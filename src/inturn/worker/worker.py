@@ -319,8 +319,8 @@ class Worker:
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     def _look_again(self) -> None:
-        """There may be work in every queue."""
-        self._ready = deque(self.queues)
+        """There may be work in every queue. Each keeps its turn: what wakes often starves none."""
+        self._ready.extend(one for one in self.queues if one not in self._ready)
         self._woken += 1
         self._wake.set()
 

@@ -1,0 +1,92 @@
+"""Room in a store's queues for what an executor accepts, and who waits until there is some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
+
+from inturn.model.errors import EnqueueTimeout, ShardFull
+from inturn.model.job import NewJob
+
+LOOK_SECONDS = 0.02  # between two looks at a queue that is full
+FRESH_SECONDS = 1.0  # for so long a look counts, what was let in since then counted with it
+
+Depths = Mapping[str, int]
+
+
+class StoreRoom:
+    """Lets jobs in while few enough wait in their queues, first come first served.
+
+    The store is asked how many do. What one executor let in since it asked is counted by itself;
+    what others submit is seen with the next look.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[Depths]], capacity: int) -> None:
+        self._read, self._capacity = read, capacity
+        self._line = asyncio.Lock()
+        self._entering: Counter[str] = Counter()  # let in, and not in the store yet
+        self._since: Counter[str] = Counter()  # in the store since the last look
+        self._depths: Depths = {}
+        self._read_at = float("-inf")
+
+    @property
+    def depth(self) -> int:
+        """How many jobs waited when the store was last asked."""
+        return sum(self._depths.values())
+
+    async def enter(self, jobs: Sequence[NewJob], seconds: float) -> None:
+        """Wait until all of these may be submitted, or raise which queue is full."""
+        needs = Counter(job.queue for job in jobs)
+        if max(needs.values()) > self._capacity:
+            raise self._complaint(jobs, needs, 0.0)
+        if not seconds:
+            if self._line.locked():  # someone waits already
+                raise self._complaint(jobs, needs, 0.0)
+            async with self._line:
+                if not await self._fits(needs):
+                    raise self._complaint(jobs, needs, 0.0)
+                self._entering.update(needs)
+            return
+        try:
+            async with asyncio.timeout(seconds), self._line:
+                while True:
+                    if await self._fits(needs):
+                        break
+                    await asyncio.sleep(LOOK_SECONDS)
+                self._entering.update(needs)
+        except TimeoutError as error:
+            raise self._complaint(jobs, needs, seconds) from error
+
+    def entered(self, jobs: Sequence[NewJob], *, accepted: bool) -> None:
+        """Hear what became of jobs that were let in."""
+        needs = Counter(job.queue for job in jobs)
+        self._entering.subtract(needs)
+        if accepted:
+            self._since.update(needs)
+
+    async def _fits(self, needs: Depths) -> bool:
+        if monotonic() - self._read_at < FRESH_SECONDS and self._has_room(needs):
+            return True
+        self._since.clear()  # what is accepted while we ask may be counted twice, never not at all
+        self._depths = await self._read()
+        self._read_at = monotonic()
+        return self._has_room(needs)
+
+    def _has_room(self, needs: Depths) -> bool:
+        return all(self._depth(queue) + count <= self._capacity for queue, count in needs.items())
+
+    def _depth(self, queue: str) -> int:
+        return self._depths.get(queue, 0) + self._entering[queue] + self._since[queue]
+
+    def _complaint(self, jobs: Sequence[NewJob], needs: Depths, waited: float) -> ShardFull:
+        fullest = next(
+            (job for job in jobs if self._depth(job.queue) + needs[job.queue] > self._capacity),
+            jobs[0],
+        )
+        key, queue = fullest.key or "", fullest.queue
+        length, added = self._depth(queue), needs[queue]
+        if waited:
+            return EnqueueTimeout(key, 0, length, self._capacity, added, waited, queue=queue)
+        return ShardFull(key, 0, length, self._capacity, added, queue=queue)
