@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ async def test_given_an_app_an_executor_is_durable(shop: Shop) -> None:
 async def test_jobs_of_one_key_run_in_order_and_stop_drains_them(shop: Shop) -> None:
     shop.fails = {7: 2, 20: 1}
     jobs = [(f"k{n % 5}", n) for n in range(100)]
-    async with inturn.Executor(app=shop.app, slots=3) as executor:
+    async with running(shop, slots=3) as executor:
         for key, n in jobs[:50]:
             await executor.submit(key, shop.write.call(key, n))
         await executor.submit_many([(key, shop.write.call(key, n)) for key, n in jobs[50:]])
@@ -133,7 +134,7 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
         with pytest.raises(ExecutorClosed):
             await executor.submit("a", shop.write.call("a", 9))
     assert shop.ran["a"] == []
-    async with inturn.Executor(app=shop.app) as again:
+    async with running(shop) as again:
         await again.submit("a", shop.write.call("a", 5))
         await again.barrier("a")
         assert shop.ran["a"] == [0, 1, 2, 3, 4, 5]
@@ -141,7 +142,7 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
 
 async def test_a_barrier_waits_for_what_is_in_line_and_tells_of_failures(shop: Shop) -> None:
     shop.fails = {1: 3}
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         await executor.submit_many([("a", shop.write.call("a", n)) for n in range(3)])
         with pytest.raises(EarlierFailure, match="1 failed") as raised:
             await executor.barrier("a")
@@ -158,7 +159,7 @@ async def test_a_barrier_waits_for_what_is_in_line_and_tells_of_failures(shop: S
 
 
 async def test_a_barrier_covers_every_queue_of_the_app(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         await executor.submit("a", shop.write_slowly.call("a", 1))
         await executor.barrier("a")
         assert shop.ran["a"] == [1]
@@ -168,7 +169,7 @@ async def test_a_halted_key_fails_its_barrier_and_does_not_hold_up_a_stop(shop: 
     shop.fails = {0: 3}
     halting = QueueSettings(on_dead=OnDead.HALT)
     await shop.app.run(lambda store: store.configure("default", halting))
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         tickets = await executor.submit_many([("a", shop.write.call("a", n)) for n in range(2)])
         with pytest.raises(EarlierFailure, match="0 failed"):
             await executor.barrier("a")
@@ -181,7 +182,7 @@ async def test_a_halted_key_fails_its_barrier_and_does_not_hold_up_a_stop(shop: 
 
 async def test_what_waits_for_a_time_or_a_person_does_not_hold_up_a_stop(shop: Shop) -> None:
     await shop.app.run(lambda store: store.pause("threads", by="ann"))
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         late = await executor.submit("a", shop.write.using(delay=3600).call("a", 1))
         held = await executor.submit("a", shop.write_slowly.call("a", 1))
     assert (await late.status()).state is JobState.SCHEDULED
@@ -189,7 +190,7 @@ async def test_what_waits_for_a_time_or_a_person_does_not_hold_up_a_stop(shop: S
 
 
 async def test_what_waits_is_bounded_by_the_stores_depth(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app, slots=1, queue_size=2, enqueue_timeout=0) as executor:
+    async with running(shop, slots=1, queue_size=2, enqueue_timeout=0) as executor:
         await executor.submit("a", shop.wait.call())
         await until(lambda: executor.keys_busy == 1)
         for n in range(2):
@@ -218,7 +219,7 @@ async def test_what_waits_is_bounded_by_the_stores_depth(shop: Shop) -> None:
 
 async def test_a_bound_of_the_queues_own_holds_too(shop: Shop) -> None:
     await shop.app.run(lambda store: store.configure("default", QueueSettings(depth_max=1)))
-    async with inturn.Executor(app=shop.app, slots=1) as executor:
+    async with running(shop, slots=1) as executor:
         await executor.submit("a", shop.wait.call())
         await until(lambda: executor.keys_busy == 1)
         await executor.submit("a", shop.write.call("a", 1), timeout=SECONDS_MAX)
@@ -230,7 +231,7 @@ async def test_a_bound_of_the_queues_own_holds_too(shop: Shop) -> None:
 
 
 async def test_what_is_cancelled_does_not_run(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app, slots=1, queue_size=2) as executor:
+    async with running(shop, slots=1, queue_size=2) as executor:
         await executor.submit("a", shop.wait.call())
         await until(lambda: executor.keys_busy == 1)
         ticket = await executor.submit("a", shop.write.call("a", 1))
@@ -250,7 +251,7 @@ async def test_what_is_cancelled_does_not_run(shop: Shop) -> None:
 
 
 async def test_a_submitter_who_is_cancelled_takes_its_job_back(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app, slots=1) as executor:
+    async with running(shop, slots=1) as executor:
         await executor.submit("a", shop.wait.call())
         await until(lambda: executor.keys_busy == 1)
         for n in range(20):
@@ -267,7 +268,7 @@ async def test_a_submitter_who_is_cancelled_takes_its_job_back(shop: Shop) -> No
 
 async def test_run_returns_what_the_handler_returned_or_raises(shop: Shop) -> None:
     shop.fails = {2: 3}
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         assert await executor.run("a", shop.write.call("a", 1)) == 1
         with pytest.raises(JobFailed, match="2 failed"):
             await executor.run("a", shop.write.call("a", 2))
@@ -304,7 +305,7 @@ async def test_failures_are_reported_once_and_events_told(shop: Shop) -> None:
 
 
 async def test_threads_submit_too(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
 
         def submit(key: str) -> None:
             for n in range(10):
@@ -365,12 +366,12 @@ async def test_what_a_store_cannot_keep_is_refused_with_the_way_out(shop: Shop) 
     assert executor.shard_for("a") == 0
     await executor.stop()
     same = shop.write.using(key="a").call("a", 1)
-    async with inturn.Executor(app=shop.app) as another:
+    async with running(shop) as another:
         await another.submit("a", same)
 
 
 async def test_a_duplicate_is_the_first_job(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app) as executor:
+    async with running(shop) as executor:
         once = shop.write.using(dedupe="x")
         first = await executor.submit("a", once.call("a", 1))
         assert (await executor.submit("a", once.call("a", 1))).id == first.id
@@ -378,7 +379,7 @@ async def test_a_duplicate_is_the_first_job(shop: Shop) -> None:
 
 
 async def test_what_others_ended_is_not_waited_for(shop: Shop) -> None:
-    async with inturn.Executor(app=shop.app, slots=1, queue_size=3) as executor:
+    async with running(shop, slots=1, queue_size=3) as executor:
         await executor.submit("a", shop.wait.call())
         await until(lambda: executor.keys_busy == 1)
         for n in range(20):  # more than are remembered before the store is asked
@@ -435,6 +436,16 @@ async def test_a_store_that_is_not_there_is_said_at_once(tmp_path: Path) -> None
     executor = inturn.Executor(app=app)
     with pytest.raises(StoreUnavailable):
         await executor.__aenter__()
+
+
+@asynccontextmanager
+async def running(shop: Shop, **options: Any) -> AsyncIterator[DurableExecutor]:
+    """A durable executor that is not held up by a job that waits when the test has failed."""
+    async with inturn.Executor(app=shop.app, **options) as executor:
+        try:
+            yield executor
+        finally:
+            shop.gate.set()
 
 
 async def until(condition: Any) -> None:

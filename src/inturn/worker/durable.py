@@ -292,7 +292,7 @@ class DurableExecutor(Executor):
         ends_at = loop.time() + patience
         while True:
             try:
-                await self._room.enter(jobs, max(0.0, ends_at - loop.time()))
+                await self._room.enter(jobs, patience, ends_at=ends_at)
             except ShardFull as full:
                 self._ends.tell(events.Refused(full.key or "", 0, full.length, full.capacity))
                 raise

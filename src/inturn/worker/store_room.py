@@ -36,8 +36,11 @@ class StoreRoom:
         """How many jobs waited when the store was last asked."""
         return sum(self._depths.values())
 
-    async def enter(self, jobs: Sequence[NewJob], seconds: float) -> None:
-        """Wait until all of these may be submitted, or raise which queue is full."""
+    async def enter(self, jobs: Sequence[NewJob], seconds: float, *, ends_at: float) -> None:
+        """Wait until all of these may be submitted, or raise which queue is full.
+
+        ``seconds`` is how long the caller waits in all, and ``ends_at`` when that is over.
+        """
         needs = Counter(job.queue for job in jobs)
         if max(needs.values()) > self._capacity:
             raise self._complaint(jobs, needs, 0.0)
@@ -50,7 +53,7 @@ class StoreRoom:
                 self._entering.update(needs)
             return
         try:
-            async with asyncio.timeout(seconds), self._line:
+            async with asyncio.timeout_at(ends_at), self._line:
                 while True:
                     if await self._fits(needs):
                         break
