@@ -12,6 +12,7 @@ import pytest
 from inturn.executor import Executor, ExecutorSettings, LocalExecutor
 from inturn.model import errors
 from inturn.store.protocol import Store, Transaction
+from inturn.testing import Drained, Ran, Sandbox
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -134,6 +135,14 @@ def test_every_verb_and_setting_of_the_executor_is_described() -> None:
     assert len(metrics) == 6
     wanted = [f"mycelian_shardqueue_{name}" for name in [*metrics, "queue_depth"]]
     assert not list(names_are_mentioned(text, wanted))
+
+
+def test_every_verb_of_the_sandbox_is_described() -> None:
+    text = page("docs/reference/testing.md")
+    assert not list(headings_are_verbs(text, public_verbs(Sandbox)))
+    names = ["HandClock", "Submission", *Drained.__dataclass_fields__, *Ran.__dataclass_fields__]
+    quoted = [f"`{name}`" for name in names if name != "ran"]
+    assert [name for name in quoted if name not in text] == []
 
 
 def test_every_table_is_described() -> None:
