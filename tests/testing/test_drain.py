@@ -76,8 +76,8 @@ async def test_retries_wait_until_the_clock_is_moved(shop: Shop, store: str) -> 
     shop.fails = {"bad"}
     async with private(shop.app, store=store) as sandbox:
         ticket = await shop.send.using(key="k").submit("bad")
-        await shop.send.using(key="k").submit("behind")
-        assert len((await sandbox.drain(raising=False)).retried) == 1
+        await shop.send.using(key="k").submit("behind")  # claimed with it, and given back with it
+        assert len((await sandbox.drain(raising=False, slots=10)).retried) == 1
         assert (await sandbox.drain()).ran == []
         sandbox.clock.advance(9.9)
         assert (await sandbox.drain()).ran == []
@@ -218,6 +218,21 @@ async def test_handlers_see_what_the_test_replaced(
         await shop.charge.submit("ann", amount=1)
         await sandbox.drain()
         assert threads == [1]
+
+
+async def test_a_drain_waits_for_what_runs_while_there_is_nothing_to_claim(
+    shop: Shop, store: str
+) -> None:
+    async with private(shop.app, store=store) as sandbox:
+
+        @shop.app.job
+        async def slow() -> None:
+            await asyncio.sleep(0.3)
+            await shop.send.submit("at last")
+
+        await slow.submit()
+        await sandbox.drain(slots=10)
+    assert shop.ran == ["at last"]
 
 
 async def test_a_handler_that_waits_for_another_job_needs_a_second_slot(shop: Shop) -> None:
