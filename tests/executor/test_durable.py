@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 import pytest_asyncio
@@ -105,6 +105,8 @@ async def test_given_an_app_an_executor_is_durable(shop: Shop) -> None:
     assert type(inturn.Executor()) is inturn.Executor
     async with executor:
         ticket = await executor.submit("a", shop.write.call("a", 1))
+        assert_type(executor, DurableExecutor)
+        assert_type(ticket, inturn.Ticket[int])
         assert (await ticket.status()).job.key == "a"
         assert await ticket.result(timeout=SECONDS_MAX) == 1
 
@@ -269,7 +271,7 @@ async def test_a_submitter_who_is_cancelled_takes_its_job_back(shop: Shop) -> No
 async def test_run_returns_what_the_handler_returned_or_raises(shop: Shop) -> None:
     shop.fails = {2: 3}
     async with running(shop) as executor:
-        assert await executor.run("a", shop.write.call("a", 1)) == 1
+        assert assert_type(await executor.run("a", shop.write.call("a", 1)), int) == 1
         with pytest.raises(JobFailed, match="2 failed"):
             await executor.run("a", shop.write.call("a", 2))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_one_loop_after_another_in_a_plain_test(shop: Shop, store: str) -> None:
 async def test_a_handler_is_called_alone(shop: Shop) -> None:
     shop.fails = {"bad"}
     async with private(shop.app) as sandbox:
-        assert await sandbox.run(shop.send, "a", copies=3) == 3
+        assert assert_type(await sandbox.run(shop.send, "a", copies=3), int) == 3
         with pytest.raises(ValueError, match="no bad"):
             await sandbox.run(shop.send, to="bad")
         assert await sandbox.run(shop.charge, "ann", amount=2) == "ANN"
