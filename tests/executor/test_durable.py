@@ -31,10 +31,11 @@ from inturn.model.errors import (
     StoreUnavailable,
     WaitsForItself,
 )
-from inturn.model.job import JobState
+from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.policy.retry import RetryPolicy
 from inturn.worker.durable import _REFUSED, DurableExecutor
+from inturn.worker.store_room import StoreRoom
 from tests.executor.support import SECONDS_MAX, Seen
 
 QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
@@ -217,6 +218,25 @@ async def test_what_waits_is_bounded_by_the_stores_depth(shop: Shop) -> None:
         shop.gate.set()
         await waiting
     assert (shop.ran["a"], shop.ran["b"][-1], shop.ran["c"]) == ([0, 1], 3, [])
+
+
+async def test_a_store_that_answers_late_is_not_full() -> None:
+    asked = 0
+
+    async def depths() -> dict[str, int]:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.05)
+        return {"default": 0}
+
+    room = StoreRoom(depths, capacity=3)
+    now = asyncio.get_running_loop().time()
+    await asyncio.gather(*(room.enter([NewJob(kind="a")], 0.0, ends_at=now) for _ in range(3)))
+    assert asked == 1
+    with pytest.raises(ShardFull):
+        await room.enter([NewJob(kind="a")], 0.0, ends_at=now)
+    room.entered([NewJob(kind="a")], accepted=False)
+    await room.enter([NewJob(kind="a")], 0.0, ends_at=now)
 
 
 async def test_a_bound_of_the_queues_own_holds_too(shop: Shop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 
@@ -25,7 +25,8 @@ class StoreRoom:
 
     def __init__(self, read: Callable[[], Awaitable[Depths]], capacity: int) -> None:
         self._read, self._capacity = read, capacity
-        self._line = asyncio.Lock()
+        self._line: deque[object] = deque()  # those who found no room, the first first
+        self._reading = asyncio.Lock()
         self._entering: Counter[str] = Counter()  # let in, and not in the store yet
         self._since: Counter[str] = Counter()  # in the store since the last look
         self._depths: Depths = {}
@@ -39,28 +40,29 @@ class StoreRoom:
     async def enter(self, jobs: Sequence[NewJob], seconds: float, *, ends_at: float) -> None:
         """Wait until all of these may be submitted, or raise which queue is full.
 
-        ``seconds`` is how long the caller waits in all, and ``ends_at`` when that is over.
+        ``seconds`` is how long the caller waits in all, and ``ends_at`` when that is over. A store
+        that answers late is waited for: it has not said that there is no room.
         """
         needs = Counter(job.queue for job in jobs)
         if max(needs.values()) > self._capacity:
             raise self._complaint(jobs, needs, 0.0)
-        if not seconds:
-            if self._line.locked():  # someone waits already
-                raise self._complaint(jobs, needs, 0.0)
-            async with self._line:
-                if not await self._fits(needs):
-                    raise self._complaint(jobs, needs, 0.0)
-                self._entering.update(needs)
-            return
+        caller, loop = object(), asyncio.get_running_loop()
         try:
-            async with asyncio.timeout_at(ends_at), self._line:
-                while True:
-                    if await self._fits(needs):
-                        break
-                    await asyncio.sleep(LOOK_SECONDS)
-                self._entering.update(needs)
-        except TimeoutError as error:
-            raise self._complaint(jobs, needs, seconds) from error
+            while True:
+                if self._is_next(caller) and await self._fits(needs) and self._is_next(caller):
+                    self._entering.update(needs)
+                    return
+                if loop.time() >= ends_at:
+                    raise self._complaint(jobs, needs, seconds)
+                if caller not in self._line:
+                    self._line.append(caller)
+                await asyncio.sleep(min(LOOK_SECONDS, ends_at - loop.time()))
+        finally:
+            if caller in self._line:
+                self._line.remove(caller)
+
+    def _is_next(self, caller: object) -> bool:
+        return not self._line or self._line[0] is caller
 
     def entered(self, jobs: Sequence[NewJob], *, accepted: bool) -> None:
         """Hear what became of jobs that were let in."""
@@ -70,11 +72,11 @@ class StoreRoom:
             self._since.update(needs)
 
     async def _fits(self, needs: Depths) -> bool:
-        if monotonic() - self._read_at < FRESH_SECONDS and self._has_room(needs):
-            return True
-        self._since.clear()  # what is accepted while we ask may be counted twice, never not at all
-        self._depths = await self._read()
-        self._read_at = monotonic()
+        async with self._reading:  # who comes while the store is asked has the same answer
+            if monotonic() - self._read_at > FRESH_SECONDS or not self._has_room(needs):
+                self._since.clear()  # what enters meanwhile may count twice, and never not at all
+                self._depths = await self._read()
+                self._read_at = monotonic()
         return self._has_room(needs)
 
     def _has_room(self, needs: Depths) -> bool:
