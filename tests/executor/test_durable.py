@@ -481,5 +481,5 @@ async def until(condition: Any) -> None:
 
 
 async def depth_of(shop: Shop, depth: int) -> bool:
-    queues = await shop.app.run(lambda store: store.queues())
-    return sum(one.waiting for one in queues) == depth
+    page = await shop.app.run(lambda store: store.jobs(state=JobState.WAITING))
+    return len(page.rows) == depth

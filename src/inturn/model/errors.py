@@ -181,10 +181,7 @@ class QueueFull(InturnError):
 
 
 class ShardFull(QueueFull):
-    """An executor has no room for a job: its shard is full, or all shards together are.
-
-    With a store behind it, ``queue`` is the queue of the store that is full.
-    """
+    """An executor has no room for a job: its shard, all shards, or its store's queue is full."""
 
     def __init__(
         self,

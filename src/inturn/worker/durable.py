@@ -17,30 +17,26 @@ from inturn.model import bounds, events
 from inturn.model.admissible import check_name, shown
 from inturn.model.errors import (
     BadInput,
-    EarlierFailure,
     ExecutorClosed,
     InturnError,
     InvalidSetting,
     QueueFull,
     ShardFull,
-    UnknownJob,
     WaitsForItself,
 )
-from inturn.model.job import JobState, JobView, LeasedJob
-from inturn.model.lane import LaneState, QueueStatus
+from inturn.model.job import LeasedJob
+from inturn.model.lane import QueueStatus
 from inturn.queue.app import App
 from inturn.queue.job import Call, Job
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
+from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
 from inturn.worker.watch import watched_app
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
-
-STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
-REAPED_MAX = 100
 
 _OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
 _OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
@@ -55,8 +51,6 @@ _REFUSED = {
     "permanent": _OF_THE_JOB,
     "random": _OF_THE_JOB,
 }
-_ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
-_STUCK = (LaneState.HALTED, LaneState.PAUSED, LaneState.GATED)
 
 
 class DurableExecutor(Executor):
@@ -100,6 +94,7 @@ class DurableExecutor(Executor):
         )
         self.app = app
         self._ends = Ends(listeners, error_handler)
+        self._awaited = Awaited(self._ends, self._check_runs)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
         self._worker: Worker | None = None
@@ -234,11 +229,14 @@ class DurableExecutor(Executor):
         if (current := self.current()) is not None:
             raise WaitsForItself("stop", current.key or "")
         patience = None if timeout is None else seconds("timeout", timeout)
-        if not self._is_stopped:
-            self._is_stopped = True
+        is_first, self._is_stopped = not self._is_stopped, True
+        if self._running is None:
+            return
+        if is_first:
             self._ends.tell(events.Stopping(len(self._ends.awaited), self.keys_busy))
-        if self._running is not None:
-            await self.app.run(lambda store: self._stop(store, patience))
+        await self.app.run(lambda store: self._stop(store, patience))
+        if is_first:
+            self._ends.tell(events.Stopped(self.depths))
 
     async def close(self) -> None:
         """Stop, and wait until everything accepted has ended."""
@@ -274,10 +272,10 @@ class DurableExecutor(Executor):
         declared = self.app.jobs.get(new.kind)
         if declared is None:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        if new.queue not in (queues := {one.options.queue for one in self.app.jobs.values()}):
+        if new.queue not in (queues := self._queues()):
             raise BadInput(
                 f"queue {new.queue!r} is none that jobs of the app are declared on "
-                f"({', '.join(sorted(queues))}), so this executor would not run what is in it."
+                f"({', '.join(queues)}), so this executor would not run what is in it."
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
@@ -328,7 +326,7 @@ class DurableExecutor(Executor):
                 self._ends.forget([job.id])
             self._ends.tell(events.Accepted(job.key or "", 0))
         if len(self._ends.awaited) > 2 * self.settings.queue_size:
-            await self.app.run(self._reap)
+            await self.app.run(self._awaited.reap)
         return tickets
 
     async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> None:
@@ -362,103 +360,22 @@ class DurableExecutor(Executor):
 
     async def _barrier(self, store: Store, key: str) -> None:
         self.start()
-        failures, first = 0, ""
-        for queue in sorted({job.options.queue for job in self.app.jobs.values()}):
-            for view in await _in_line(store, queue, key):
-                ended = await self._ended(store, view)
-                if ended is not None and ended.state is JobState.DEAD:
-                    failures, first = failures + 1, first or ended.reason or ""
-        seen, error = self._ends.take_failures(key)
-        if seen or failures:
-            raise EarlierFailure(key, max(seen, failures), error or first)
-
-    async def _ended(self, store: Store, view: JobView) -> JobView | None:
-        """Wait until a job has ended; None if it is so long ago that it was pruned."""
-        queue, key = view.job.queue, view.job.key or ""
-        while view.state not in _ENDED:
-            self._check_runs()
-            page = await store.lanes(queue, key=key)
-            for lane in page.rows:
-                if lane.state is LaneState.HALTED and lane.halted_job is not None:
-                    count, error = self._ends.take_failures(key)
-                    reason = (await store.job(lane.halted_job)).reason or ""
-                    raise EarlierFailure(key, max(count, 1), error or reason)
-            await self._ends.next(STILL_SECONDS)
-            try:
-                view = await store.job(view.job.id)
-            except UnknownJob:
-                return None
-        return view
+        await self._awaited.line(store, self._queues(), key)
 
     async def _stop(self, store: Store, patience: float | None) -> None:
         assert self._worker is not None
         assert self._running is not None
-        try:
-            async with asyncio.timeout(patience):
-                while self._ends.awaited and not self._running.done():
-                    if not await self._ends.next(STILL_SECONDS) and not await self._moves(store):
-                        break
-        except TimeoutError:
-            pass  # the rest is in the store
+        if not self._running.done():
+            try:
+                async with asyncio.timeout(patience):
+                    await self._awaited.all(store)
+            except (TimeoutError, ExecutorClosed):
+                pass  # what is left is in the store
         self._worker.stop()
         await asyncio.shield(self._running)
-        self._ends.tell(events.Stopped(self.depths))
 
-    async def _moves(self, store: Store) -> bool:
-        """Whether a job that is waited for will end if one waits."""
-        paused = {one.name for one in await store.queues() if one.paused_by is not None}
-        for id, job in list(self._ends.awaited.items()):
-            view = await self._look(store, id)
-            if view is None or job.queue in paused:
-                continue
-            if view.state in (JobState.RUNNING, JobState.RETRYING):
-                return True
-            if view.state is JobState.WAITING:
-                page = await store.lanes(job.queue, key=job.key)
-                if not any(lane.state in _STUCK for lane in page.rows):
-                    return True
-        return False
-
-    async def _reap(self, store: Store) -> None:
-        """Forget jobs that ended elsewhere: cancelled, or run by another process."""
-        for id in list(self._ends.awaited)[:REAPED_MAX]:
-            await self._look(store, id)
-
-    async def _look(self, store: Store, id: Any) -> JobView | None:
-        """Return a job that has not ended; forget one that has."""
-        try:
-            view = await store.job(id)
-        except UnknownJob:
-            view = None
-        if view is None or view.state in _ENDED:
-            self._ends.forget([id])
-            return None
-        return view
-
-
-async def _in_line(store: Store, queue: str, key: str) -> list[JobView]:
-    """Return the jobs that stand in a key's line: the one that runs or retries, those that wait."""
-    while True:
-        found: list[JobView] = []
-        for state in (JobState.RETRYING, JobState.RUNNING, JobState.WAITING):
-            cursor = None
-            while True:
-                page = await store.jobs(
-                    state=state,
-                    queue=queue,
-                    key=key,
-                    cursor=cursor,
-                    rows_max=bounds.PAGE_ROWS_MAX,
-                )
-                found += page.rows
-                cursor = page.cursor
-                if cursor is None:
-                    break
-        lanes = (await store.lanes(queue, key=key)).rows
-        busy = (LaneState.LEASED, LaneState.SLEEPING)
-        if found or not any(lane.depth or lane.state in busy for lane in lanes):
-            return found
-        await asyncio.sleep(LOOK_SECONDS)  # it went from one state to another while we looked
+    def _queues(self) -> list[str]:
+        return sorted({job.options.queue for job in self.app.jobs.values()})
 
 
 def _depth(queue: QueueStatus) -> int:
