@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from inturn.queue.context import Context
     from inturn.queue.job import Call, Job
     from inturn.queue.ticket import Ticket
+    from inturn.worker.durable import DurableExecutor
     from inturn.worker.worker import Worker
 
 __version__ = "0.1.0.dev0"
@@ -20,6 +21,7 @@ __all__ = [
     "App",
     "Call",
     "Context",
+    "DurableExecutor",
     "Executor",
     "ExecutorSettings",
     "Job",
@@ -34,6 +36,7 @@ _HOMES = {
     "App": "inturn.queue.app",
     "Call": "inturn.queue.job",
     "Context": "inturn.queue.context",
+    "DurableExecutor": "inturn.worker.durable",
     "Executor": "inturn.executor",
     "ExecutorSettings": "inturn.executor",
     "Job": "inturn.queue.job",

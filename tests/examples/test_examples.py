@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHOWN = ("engine.py", "executor.py")  # in the README, in this order
 
 
 def run(source: Path, folder: Path) -> str:
@@ -28,7 +29,12 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert [example.name for example in EXAMPLES] == ["engine.py", "executor.py"]
+    assert [example.name for example in EXAMPLES] == [
+        "durable.py",
+        "engine.py",
+        "executor.py",
+        "testing.py",
+    ]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -41,10 +47,10 @@ def test_an_example_may_be_run_again(example: Path, tmp_path: Path) -> None:
     assert run(example, tmp_path) == run(example, tmp_path)
 
 
-def test_the_readme_shows_every_example_and_what_it_prints(tmp_path: Path) -> None:
+def test_the_readme_shows_examples_and_what_they_print(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown, printed = blocks(readme, "python"), blocks(readme, "text")
-    assert shown == [example.read_text(encoding="utf-8") for example in EXAMPLES]
+    assert shown == [(ROOT / "examples" / name).read_text(encoding="utf-8") for name in SHOWN]
     for number, source in enumerate(shown):
         copied = tmp_path / f"copied{number}.py"
         copied.write_text(source, encoding="utf-8")

@@ -157,7 +157,7 @@ def test_an_error_handler_must_be_a_plain_function() -> None:
     with pytest.raises(BadInput, match="def"):
         inturn.Executor(error_handler=handler)
     with pytest.raises(BadInput):
-        inturn.Executor(error_handler="print")  # type: ignore[arg-type]
+        inturn.Executor(error_handler="print")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("permanent", [ValueError, (ValueError("one"),), ("ValueError",), 7])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from inturn.executor import Executor, ExecutorSettings
+from inturn.executor import Executor, ExecutorSettings, LocalExecutor
 from inturn.model import errors
 from inturn.store.protocol import Store, Transaction
+from inturn.testing import Drained, Ran, Sandbox
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -127,13 +128,21 @@ def test_every_verb_of_the_store_is_described() -> None:
 
 def test_every_verb_and_setting_of_the_executor_is_described() -> None:
     text = page("docs/reference/executor.md")
-    assert not list(headings_are_verbs(text, public_verbs(Executor)))
+    assert not list(headings_are_verbs(text, public_verbs(LocalExecutor) | public_verbs(Executor)))
     names = ExecutorSettings.__dataclass_fields__
     assert not list(names_are_mentioned(text, [*names, *(f"SQ_{name.upper()}" for name in names)]))
     metrics = re.findall(r'"(\w+_total|run_duration_seconds)"', page("src/inturn/metrics.py"))
     assert len(metrics) == 6
     wanted = [f"mycelian_shardqueue_{name}" for name in [*metrics, "queue_depth"]]
     assert not list(names_are_mentioned(text, wanted))
+
+
+def test_every_verb_of_the_sandbox_is_described() -> None:
+    text = page("docs/reference/testing.md")
+    assert not list(headings_are_verbs(text, public_verbs(Sandbox)))
+    names = ["HandClock", "Submission", *Drained.__dataclass_fields__, *Ran.__dataclass_fields__]
+    quoted = [f"`{name}`" for name in names if name != "ran"]
+    assert [name for name in quoted if name not in text] == []
 
 
 def test_every_table_is_described() -> None:

@@ -1,7 +1,8 @@
-"""Jobs in this process, without a store: in order for each key, keys beside one another."""
+"""Jobs in order for each key, keys beside one another: in this process, or with a store behind."""
 
 from inturn.executor.completions import Completions
 from inturn.executor.executor import Executor
+from inturn.executor.local import LocalExecutor
 from inturn.executor.report import Failure
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.shard import shard_for
@@ -12,6 +13,7 @@ __all__ = [
     "Executor",
     "ExecutorSettings",
     "Failure",
+    "LocalExecutor",
     "LocalTicket",
     "shard_for",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from inturn.model.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +23,11 @@ class Failure:
 
 
 ErrorHandler = Callable[[Failure], object]
+
+
+def check_error_handler(given: object) -> None:
+    """Refuse what cannot be called with a failure, or would have to be awaited."""
+    if given is not None and not callable(given):
+        raise BadInput("error_handler must be a function that takes a Failure.")
+    if inspect.iscoroutinefunction(given):
+        raise BadInput("error_handler must be a def, not an async def: nobody would await it.")

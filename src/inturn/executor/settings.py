@@ -72,19 +72,26 @@ class ExecutorSettings:
         cls, environment: Mapping[str, str] | None = None, **overrides: Any
     ) -> ExecutorSettings:
         """Read ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; what is given here counts more."""
+        said = cls.said(environment, **overrides)
+        try:
+            return cls(**said)
+        except InvalidSetting as error:
+            found = said.keys() - overrides.keys()
+            named = [name for name in found if str(error).startswith(f"{name} ")]
+            if not named:
+                raise
+            raise InvalidSetting(PREFIX + named[0].upper() + str(error)[len(named[0]) :]) from error
+
+    @classmethod
+    def said(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> dict[str, Any]:
+        """Return what the variables and the caller say, and nothing of what they leave unsaid."""
         environment = os.environ if environment is None else environment
         found: dict[str, Any] = {}
         for field in fields(cls):
             variable = PREFIX + field.name.upper()
             if field.name not in overrides and variable in environment:
                 found[field.name] = _read(variable, environment[variable], field.name)
-        try:
-            return cls(**{**found, **overrides})
-        except InvalidSetting as error:
-            named = [name for name in found if str(error).startswith(f"{name} ")]
-            if not named:
-                raise
-            raise InvalidSetting(PREFIX + named[0].upper() + str(error)[len(named[0]) :]) from error
+        return {**found, **overrides}
 
 
 def seconds(name: str, given: Seconds) -> float:

@@ -34,6 +34,8 @@ InturnError
 ├── TooManyHalted             an executor has as many halted keys as it may
 ├── EarlierFailure            a barrier found that an earlier job of its key had failed
 ├── JobCancelled              the job was cancelled: it did not run, or not to its end
+├── AttemptFailed             an attempt failed, and not by an error that its handler raised
+├── DrainTimeout              jobs of a test did not come to an end in time (a TimeoutError)
 └── StoreError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
@@ -188,16 +190,37 @@ class QueueFull(InturnError):
 
 
 class ShardFull(QueueFull):
-    """An executor has no room for a job: its shard is full, or all shards together are."""
+    """An executor has no room for a job: its shard, all shards, or its store's queue is full."""
 
-    def __init__(self, key: str, shard: int, length: int, capacity: int, added: int = 1) -> None:
-        self.queue, self.key, self.depth, self.depth_max = "executor", key, length, capacity
+    def __init__(
+        self,
+        key: str,
+        shard: int,
+        length: int,
+        capacity: int,
+        added: int = 1,
+        *,
+        queue: str | None = None,
+    ) -> None:
+        self.queue, self.key, self.depth, self.depth_max = (
+            queue or "executor",
+            key,
+            length,
+            capacity,
+        )
+        self._is_stored = queue is not None
         self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
         self.shard, self.length, self.capacity = shard, length, capacity
         InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
 
     def _seen(self) -> str:
         more = "1 more" if self.added == 1 else f"{self.added} more"
+        if self._is_stored:
+            return (
+                f"queue {self.queue!r} of the executor's store, where the job of key {self.key!r} "
+                f"belongs, holds {self.length} waiting jobs and the executor lets {self.capacity} "
+                f"wait; there is no room for {more}"
+            )
         return (
             f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds "
             f"{self.length} waiting jobs of {self.capacity} that fit; there is no room for {more}"
@@ -213,10 +236,18 @@ class EnqueueTimeout(ShardFull, TimeoutError):
     """An executor had no room for a job, and got none while the caller waited."""
 
     def __init__(
-        self, key: str, shard: int, length: int, capacity: int, added: int, waited_seconds: float
+        self,
+        key: str,
+        shard: int,
+        length: int,
+        capacity: int,
+        added: int,
+        waited_seconds: float,
+        *,
+        queue: str | None = None,
     ) -> None:
         self.waited_seconds = waited_seconds
-        super().__init__(key, shard, length, capacity, added)
+        super().__init__(key, shard, length, capacity, added, queue=queue)
 
     def _seen(self) -> str:
         return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"
@@ -362,6 +393,26 @@ class JobCancelled(InturnError):
     def __init__(self, key: str, why: str) -> None:
         self.key, self.why = key, why
         super().__init__(f"a job of key {key!r} was cancelled: {why}.")
+
+
+class AttemptFailed(InturnError):
+    """An attempt failed, and not by an error that its handler raised: its time was up, say."""
+
+    def __init__(self, kind: str, job: UUID, attempt: int, said: str) -> None:
+        self.kind, self.job, self.attempt, self.said = kind, job, attempt, said
+        super().__init__(f"attempt {attempt} of job {kind!r} {job} failed: {said}")
+
+
+class DrainTimeout(InturnError, TimeoutError):
+    """The jobs of a test did not come to an end within the time that the test gave them."""
+
+    def __init__(self, seconds: float, ended: str, running: Iterable[str], most: str) -> None:
+        self.seconds, self.running = seconds, tuple(running)
+        hangs = f" Still running: {', '.join(self.running)}." if self.running else ""
+        super().__init__(
+            f"the jobs did not come to an end within {seconds:g} s: {ended} so far.{hangs} "
+            f"{most}Give drain a longer timeout if all of it is meant to run."
+        )
 
 
 class StoreError(InturnError):

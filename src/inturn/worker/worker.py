@@ -406,8 +406,7 @@ class Worker:
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     def _look_again(self) -> None:
-        """There may be work in every queue."""
-        # In its turn: were the first always first again, a later one might never be looked at.
+        """There may be work in every queue. Each keeps its turn: what wakes often starves none."""
         self._ready.extend(one for one in self.queues if one not in self._ready)
         self._woken += 1
         self._wake.set()

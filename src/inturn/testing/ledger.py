@@ -1,0 +1,171 @@
+"""The ledger of a private store: what was submitted, how each attempt ended, whether all is still.
+
+It is told by the store, so it says what happened there, whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from inturn.model.clock import Clock
+from inturn.model.errors import AttemptFailed
+from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.queue.job import Job
+from inturn.store.protocol import Store
+from inturn.testing.drained import Drained, End, Ran
+from inturn.testing.submission import Submission, submission
+from inturn.worker.watch import Hand, WatchedStore, is_buried
+
+State = tuple[int, datetime]
+
+
+class Ledger:
+    """A watcher that remembers."""
+
+    def __init__(self, clock: Clock, declared: Callable[[str], Job[Any, Any] | None]) -> None:
+        self.submissions: dict[UUID, Submission] = {}
+        self.drained = Drained()  # since the last drain began
+        self.in_hand = Hand()
+        self._clock, self._declared = clock, declared
+        self._errors: dict[UUID, Exception] = {}
+        self._changes = 0
+        self._told = 0  # how many changes workers were woken for
+        self._looked: dict[str, State] = {}  # how things were when a claim found nothing
+        self._looking: dict[str, State] = {}
+        self._waiting: set[asyncio.Event] = set()
+
+    # What a watcher hears
+
+    def accepted(self, jobs: Sequence[NewJob], tickets: Sequence[Ticket]) -> None:
+        """Note what is new; a duplicate is a job that was noted before."""
+        for new, ticket in zip(jobs, tickets, strict=True):
+            if not ticket.duplicate and new.id not in self.submissions:
+                found = submission(new, self._declared(new.kind), self._clock.now())
+                self.submissions[new.id] = found
+        self.stir()
+
+    def claiming(self, queue: str) -> None:
+        """Remember how things are as a claim begins."""
+        self._looking[queue] = self._state
+
+    def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
+        """Note what a worker has in hand."""
+        self.in_hand.take(claims)
+        if not claims:
+            self._looked[queue] = self._looking[queue]
+        self._wake()
+
+    def settled(self, settlements: Sequence[Settlement]) -> None:
+        """Note how attempts ended."""
+        for settlement in settlements:
+            self.in_hand.settle(settlement)
+            for outcome in settlement.outcomes:
+                self._note(outcome, self._errors.pop(outcome.job.id, None))
+        self.stir()
+
+    def began(self, job: LeasedJob) -> None:
+        """Nothing is remembered of a beginning."""
+
+    def failed(self, job: LeasedJob, error: Exception) -> None:
+        """Keep what a handler raised until its job is settled."""
+        self._errors[job.id] = error
+
+    def _note(self, outcome: Outcome, error: Exception | None) -> None:
+        end = _end(outcome)
+        if end is None:
+            return
+        job, verdict = outcome.job, outcome.verdict
+        if error is None and isinstance(verdict, Retry | Bury):
+            error = AttemptFailed(job.kind, job.id, job.attempt, verdict.error)
+        ran = Ran(
+            id=job.id,
+            kind=job.kind,
+            key=job.key,
+            attempt=job.attempt,
+            attempts_max=job.attempts_max,
+            end=end,
+            error=None if end == "done" else error,
+        )
+        self.drained.ran.append(ran)
+
+    # Whether there is anything left to do
+
+    def stir(self) -> None:
+        """Let every worker look again: there may be work."""
+        self._changes += 1
+        self._wake()
+
+    def is_still(self, queues: Collection[str]) -> bool:
+        """Whether nothing runs, and every queue was found empty since anything changed."""
+        return not self.in_hand and all(self._looked.get(one) == self._state for one in queues)
+
+    async def still(self, queues: Collection[str]) -> None:
+        """Wait until a worker that begins now has left all still, and found it so twice."""
+        self.in_hand.clear()  # what others have taken is not this worker's to end
+        for _ in range(2):  # the first claim may have passed over a lane that was just locked
+            self.stir()
+            while not self.is_still(queues):
+                await self._next()
+
+    async def wait(self, queues: Collection[str], seconds: float) -> bool:
+        """Wait, as a worker does, until there may be work."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._told == self._changes:
+                    await self._next()
+        except TimeoutError:
+            return not self.is_still(queues)  # such as when a handler moved the clock
+        self._told = self._changes
+        return True
+
+    def ran_most(self) -> tuple[str, int] | None:
+        """Return the kind that ran most, and how often."""
+        ran = Counter(one.kind for one in self.drained.ran)
+        return next(iter(ran.most_common(1)), None)
+
+    @property
+    def _state(self) -> State:
+        return self._changes, self._clock.now()
+
+    async def _next(self) -> None:
+        woken = asyncio.Event()
+        self._waiting.add(woken)
+        try:
+            await woken.wait()
+        finally:
+            self._waiting.discard(woken)
+
+    def _wake(self) -> None:
+        for woken in self._waiting:
+            woken.set()
+
+
+def _end(outcome: Outcome) -> End | None:
+    if isinstance(outcome.verdict, Release):
+        return None  # it was not started
+    if isinstance(outcome.verdict, Done):
+        return "done"
+    return "dead" if is_buried(outcome) else "retried"
+
+
+class PrivateStore(WatchedStore):
+    """A store that tells a ledger, and hears from it when there may be work.
+
+    On a clock that stands still a store's own waking would come late: it waits for real time.
+    """
+
+    def __init__(self, store: Store, ledger: Ledger) -> None:
+        super().__init__(store, ledger)
+        self._ledger = ledger
+
+    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+        """Sleep until work may have arrived in one of the queues."""
+        return await self._ledger.wait(queues, timeout_seconds)

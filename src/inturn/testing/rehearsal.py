@@ -1,0 +1,84 @@
+"""One handler called by itself, as a worker would call it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from inturn.model.admissible import check_whole
+from inturn.model.clock import SystemClock
+from inturn.model.ids import new_id
+from inturn.model.job import LeasedJob
+from inturn.queue.app import App
+from inturn.queue.arguments import decode_result, encode_result
+from inturn.queue.context import Context
+from inturn.queue.job import Job
+from inturn.store.protocol import Store, Transaction
+
+R = TypeVar("R")
+
+
+class RehearsedWay:
+    """The ways of a context that has no lease: nothing can be lost, nothing is settled."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def heartbeat(self) -> None:
+        """Find that the job is still ours."""
+
+    async def progress(self, *_said: Any) -> None:
+        """Let the handler say how far it is."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Open a transaction for the handler's own rows."""
+        store = await self._app.run(_itself)
+        async with store.transaction() as transaction:
+            yield transaction
+
+
+async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
+    """Call a handler with arguments and a result that went through a payload."""
+    payload = job.call(*args, **kwargs).new.payload
+    positional, named = job.arguments.decode(payload)
+    if job.has_context:
+        positional = [rehearsed_context(job, app, payload=payload), *positional]
+    if job.is_async:
+        value = await job.function(*positional, **named)
+    else:
+        value = await asyncio.to_thread(job.function, *positional, **named)
+    if value is None or job.keep_result is None:
+        return value  # type: ignore[no-any-return]
+    result: R = decode_result(encode_result(value) or "null", job.result_hint)
+    return result
+
+
+def rehearsed_context(
+    job: Job[Any, Any], app: App, *, attempt: int = 1, payload: str = "null"
+) -> Context:
+    """Return a context such as a worker makes, without a lease behind it."""
+    check_whole("attempt", attempt, 1, job.retry.attempts_max)
+    leased = LeasedJob(
+        id=new_id(),
+        queue=job.options.queue,
+        key=job.options.key,
+        kind=job.kind,
+        payload=payload,
+        priority=job.options.priority,
+        round=job.options.round,
+        attempts_max=job.retry.attempts_max,
+        timeout_seconds=job.timeout,
+        enqueued_at=(app.clock or SystemClock()).now(),
+        position=1,
+        attempt=attempt,
+    )
+    deadline = None if job.timeout is None else datetime.now(UTC) + timedelta(seconds=job.timeout)
+    return Context(leased, 1, deadline, RehearsedWay(app))
+
+
+async def _itself(store: Store) -> Store:
+    return store

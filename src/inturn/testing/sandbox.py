@@ -1,0 +1,254 @@
+"""An app on a private store: what a test submits there stays there, and runs when it says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.queue.job import Job
+from inturn.testing.clock import HandClock
+from inturn.testing.drain import Drain, raise_first
+from inturn.testing.drained import Drained
+from inturn.testing.ledger import Ledger, PrivateStore
+from inturn.testing.rehearsal import rehearse, rehearsed_context
+from inturn.testing.submission import Expected, Submission
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Answer = TypeVar("Answer")
+
+MEMORY = "sqlite:///:memory:"
+TIMEOUT_SECONDS = 10.0
+
+_NOT_THERE = object()
+
+
+def private(
+    app: App | None = None, *, store: str = MEMORY, clock: HandClock | None = None
+) -> Sandbox:
+    """Put an app on a private store for the length of a test: use ``with``, or ``async with``.
+
+    Without an app there is a new one, ``sandbox.app``. ``store`` is the address of one that is
+    empty, if it is not to be in memory.
+    """
+    return Sandbox(app, store=store, clock=clock)
+
+
+class Sandbox:
+    """An app on a private store, with a clock that is moved by hand.
+
+    Everything of the app goes to the private store while the sandbox is entered: its jobs'
+    ``submit``, its tickets, its workers. Afterwards the app is as it was.
+    """
+
+    def __init__(self, app: App | None, *, store: str, clock: HandClock | None) -> None:
+        self.clock = clock or HandClock()
+        self._private = App(store, clock=self.clock)
+        self.app = App(store, clock=self.clock) if app is None else app
+        self._ledger = Ledger(self.clock, self.app.jobs.get)
+        self._before: dict[str, Any] | None = None
+
+    # What was submitted
+
+    def submitted(
+        self, job: Job[Any, Any] | None = None, /, *args: Any, **kwargs: Any
+    ) -> list[Submission]:
+        """Return the jobs that were accepted, in order: all, those of a job, or those that also
+        have these arguments. What ``job.using(…)`` says must be so too.
+        """
+        found = list(self._ledger.submissions.values())
+        if job is None:
+            return found
+        expected = Expected(job, args, kwargs)
+        return [one for one in found if one.kind == expected.kind and not expected.differences(one)]
+
+    def assert_submitted(self, job: Job[Any, Any], /, *args: Any, **kwargs: Any) -> Submission:
+        """Return the first job submitted with these arguments, and whatever others; fail if there
+        is none: ``assert_submitted(send.using(key="customer-7", delay=30), to="a@b.c")``.
+        """
+        __tracebackhide__ = True
+        found = self.submitted(job, *args, **kwargs)
+        if not found:
+            raise AssertionError(Expected(job, args, kwargs).complaint(self.submitted()))
+        return found[0]
+
+    def assert_not_submitted(self, job: Job[Any, Any], /, *args: Any, **kwargs: Any) -> None:
+        """Fail if the job was submitted, with these arguments if any are given."""
+        __tracebackhide__ = True
+        found = self.submitted(job, *args, **kwargs)
+        if found:
+            times = "once" if len(found) == 1 else f"{len(found)} times"
+            shown = "\n".join(f"    {one}" for one in found[:10])
+            raise AssertionError(f"{Expected(job, args, kwargs)} was submitted, {times}:\n{shown}")
+
+    # Running it
+
+    async def drain(
+        self,
+        *,
+        advance: float | str = 0.0,
+        raising: bool = True,
+        slots: int = 1,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Drained:
+        """Run everything that may run now on a worker, until nothing is left; say what ran.
+
+        - ``advance``: let so much time pass meanwhile, from one job that becomes due to the next;
+        - ``raising``: raise the first error that a handler raised, when all has run. ``RetryLater``
+          is none. With False errors are in what is returned;
+        - ``slots``: how many jobs may run at once. One, so that a test runs the same way every
+          time; a handler that waits for another job needs more;
+        - ``timeout``: so many real seconds may it take, else ``DrainTimeout`` says what runs on.
+        """
+        seconds = parse_duration(advance) if isinstance(advance, str) else advance
+        ends_at = self.clock.now() + timedelta(seconds=seconds)
+        self._check_entered()
+        drain = Drain(self.app, self._ledger, self.clock, slots=slots, timeout=timeout)
+        drained = await self.app.run(lambda store: drain.run(store, ends_at))
+        if raising:
+            raise_first(drained)
+        return drained
+
+    def drain_sync(
+        self,
+        *,
+        advance: float | str = 0.0,
+        raising: bool = True,
+        slots: int = 1,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Drained:
+        """``drain`` for tests that are not async."""
+        return self._sync(
+            self.drain(advance=advance, raising=raising, slots=slots, timeout=timeout)
+        )
+
+    async def run(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a job's handler as a worker would, without submitting it, and return its result.
+
+        Arguments and result are written and read as a store would keep them. What the handler
+        raises is raised. Its context says that this is the first attempt.
+        """
+        self._check_entered()
+        return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
+
+    def run_sync(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """``run`` for tests that are not async."""
+        return self._sync(self.run(job, *args, **kwargs))
+
+    def context(self, job: Job[Any, Any], *, attempt: int = 1) -> Context:
+        """Return a context for a call of the handler by hand: ``send(context, to="a@b.c")``."""
+        return rehearsed_context(job, self.app, attempt=attempt)
+
+    # Beginning and ending
+
+    def __enter__(self) -> Sandbox:
+        if _runs_a_loop():
+            raise BadInput("this is async code: enter the sandbox with `async with`.")
+        self._enter()
+        try:
+            self._sync(self._check_empty())
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        asyncio.run(self._private.close())
+
+    async def __aenter__(self) -> Sandbox:
+        self._enter()
+        try:
+            await self._check_empty()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        await self._private.close()
+
+    def _enter(self) -> None:
+        """Have the app's own verbs answered by the private one, until they are given back."""
+        if self._before is not None:
+            raise BadInput("this sandbox is in use already. Make another: private(app).")
+        private, ledger = self._private, self._ledger
+
+        async def run(verb: Any) -> Any:
+            return await private.run(lambda store: verb(PrivateStore(store, ledger)))
+
+        async def lend() -> Any:
+            return PrivateStore(await private.lend(), ledger)
+
+        own = vars(self.app)
+        stand_ins: dict[str, Any] = {
+            "url": private.url,
+            "clock": private.clock,
+            "run": run,
+            "lend": lend,
+            "sync": private.sync,
+            "open": private.open,
+            "close": _nothing,  # a store in memory ends when it is closed
+            "migrate": private.migrate,
+        }
+        self._before = {name: own.get(name, _NOT_THERE) for name in stand_ins}
+        own.update(stand_ins)
+
+    def _leave(self) -> None:
+        assert self._before is not None
+        own = vars(self.app)
+        for name, value in self._before.items():
+            if value is _NOT_THERE:
+                del own[name]
+            else:
+                own[name] = value
+        self._before = None
+
+    async def _check_empty(self) -> None:
+        """Refuse a store that is someone's: a drain would run what waits there."""
+        if self._private.url == MEMORY:
+            return
+        await self._private.migrate()
+        page = await self._private.run(lambda store: store.jobs(rows_max=1))
+        if page.rows:
+            raise BadInput(
+                f"the store {self._private.url.split('@')[-1]!r} holds jobs already, so it is "
+                f"nobody's private one. Give the test an empty one, or leave store out."
+            )
+
+    def _check_entered(self) -> None:
+        if self._before is None:
+            raise BadInput("enter the sandbox first: `with private(app) as sandbox:`.")
+
+    def _sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return self._private.sync(work)
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _runs_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,382 @@
+"""The executor with a store behind it: what it accepts survives the process, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+import msgspec
+
+from inturn.executor.completions import Completions
+from inturn.executor.executor import Executor
+from inturn.executor.report import ErrorHandler, check_error_handler
+from inturn.executor.settings import ExecutorSettings, Seconds, seconds
+from inturn.model import bounds, events
+from inturn.model.admissible import check_name, shown
+from inturn.model.errors import (
+    BadInput,
+    ExecutorClosed,
+    InturnError,
+    InvalidSetting,
+    QueueFull,
+    ShardFull,
+    WaitsForItself,
+)
+from inturn.model.job import LeasedJob
+from inturn.model.lane import QueueStatus
+from inturn.queue.app import App
+from inturn.queue.job import Call, Job
+from inturn.queue.ticket import Ticket
+from inturn.store.protocol import Store
+from inturn.worker.awaited import Awaited
+from inturn.worker.ends import Ends
+from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
+from inturn.worker.watch import watched_app
+from inturn.worker.worker import Worker
+
+R = TypeVar("R")
+
+_OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
+_OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
+_REFUSED = {
+    "shards": "a store knows queues and keys; queue_size bounds what waits in each queue",
+    "depth_max": _OF_THE_QUEUE,
+    "on_dead": _OF_THE_QUEUE,
+    "max_attempts": _OF_THE_JOB,
+    "base_backoff": _OF_THE_JOB,
+    "max_interval": _OF_THE_JOB,
+    "jitter": _OF_THE_JOB,
+    "permanent": _OF_THE_JOB,
+    "random": _OF_THE_JOB,
+}
+
+
+class DurableExecutor(Executor):
+    """Runs jobs of an app: those of one key one at a time and in order, keys in parallel.
+
+    ``submit`` returns when the job is in the app's store. What has not ended when the process does,
+    however it does, runs after the next start, in its order. It lives on the app's event loop and
+    runs whatever waits in the queues of the app's jobs, whoever submitted it.
+
+    - ``slots``: how many keys run at once;
+    - ``queue_size``: how many jobs may wait in each queue of the store;
+    - ``enqueue_timeout``: how long ``submit`` waits for room; 0 tries once;
+    - ``error_handler``, ``listeners``: as without a store, for jobs that run here;
+    - ``lease_seconds``, ``sweep_seconds``: as of a ``Worker``.
+    """
+
+    def __init__(
+        self,
+        *,
+        app: App,
+        slots: int = 4,
+        queue_size: int = 512,
+        enqueue_timeout: Seconds = 0.1,
+        error_handler: ErrorHandler | None = None,
+        listeners: Sequence[events.Listener] = (),
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        sweep_seconds: float = 10.0,
+        **refused: Any,
+    ) -> None:
+        for name in refused:
+            if name not in _REFUSED:
+                raise TypeError(f"an executor has no setting {name!r}.")
+            raise InvalidSetting(
+                f"{name} means nothing to an executor with a store: {_REFUSED[name]}."
+            )
+        if not isinstance(app, App):
+            raise BadInput(f"app must be an App, not {shown(app)}.")
+        check_error_handler(error_handler)
+        self.settings = ExecutorSettings(
+            shards=1, slots=slots, queue_size=queue_size, enqueue_timeout=enqueue_timeout
+        )
+        self.app = app
+        self._ends = Ends(listeners, error_handler)
+        self._awaited = Awaited(self._ends, self._check_runs)
+        self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
+        self._room: StoreRoom | None = None
+        self._worker: Worker | None = None
+        self._running: asyncio.Future[None] | None = None
+        self._is_stopped = False
+
+    # Submitting
+
+    async def submit(  # type: ignore[override]  # a job in a store has another sort of ticket
+        self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = True
+    ) -> Ticket[R]:
+        """Accept a job, ``send.call(to=…)``: it is in the store, and runs after those before it.
+
+        Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled before it
+        returns, it takes the job back.
+        """
+        if not detached:
+            raise BadInput("a job in a store does not depend on who submitted it: leave detached.")
+        [ticket] = await self.submit_many([(key, job)], timeout=timeout)
+        return ticket
+
+    async def submit_many(  # type: ignore[override]
+        self,
+        jobs: Iterable[tuple[str, Call[R]]],
+        *,
+        timeout: Seconds | None = None,
+        completions: Completions | None = None,
+    ) -> list[Ticket[R]]:
+        """Accept many jobs at once, each with its key: all of them, or none."""
+        if completions is not None:
+            raise BadInput("completions are of jobs without a store: await the tickets' results.")
+        calls = [self._keyed(key, job) for key, job in jobs]
+        given = self.settings.enqueue_timeout if timeout is None else timeout
+        patience = seconds("timeout", given)
+        self._check_open()
+        if not calls:
+            return []
+        return await self.app.run(lambda _: self._submit(calls, patience))
+
+    async def run(
+        self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = False
+    ) -> R:
+        """Submit a job and wait for its result.
+
+        Who is cancelled while waiting takes the job along if it has not begun, unless it is
+        ``detached``.
+        """
+        ticket = await self.submit(key, job, timeout=timeout)
+        try:
+            return await ticket.result()
+        except asyncio.CancelledError:
+            if not detached:
+                await ticket.cancel(by="who waited for it and was cancelled")
+            raise
+
+    def submit_sync(  # type: ignore[override]
+        self, key: str, job: Call[R], *, timeout: Seconds | None = None
+    ) -> Ticket[R]:
+        """Accept a job from a thread without a loop."""
+        return self.app.sync(self.submit(key, job, timeout=timeout))
+
+    async def barrier(self, key: str) -> None:
+        """Wait until every job that stands in a key's line now has ended.
+
+        Raises ``EarlierFailure`` if one of them became a dead letter, or one that ran here since
+        the last barrier; or if the key is halted on one.
+        """
+        check_name("key", key, bounds.KEY_CHARS_MAX)
+        if (current := self.current()) is not None and current.key == key:
+            raise WaitsForItself("barrier", key)
+        await self.app.run(lambda store: self._barrier(store, key))
+
+    # Looking
+
+    @property
+    def free_slots(self) -> int:
+        """How many more keys could run at this moment."""
+        return max(0, self.settings.slots - self._ends.in_hand.lanes)
+
+    @property
+    def keys_busy(self) -> int:
+        """How many keys have jobs that were claimed here and have not ended."""
+        return self._ends.in_hand.lanes
+
+    def depths(self) -> list[int]:
+        """Return how many jobs waited in the store when it was last asked for room."""
+        return [0 if self._room is None else self._room.depth]
+
+    def shard_for(self, key: str) -> int:
+        """Return 0: a store has no shards."""
+        check_name("key", key, bounds.KEY_CHARS_MAX)
+        return 0
+
+    def current(self) -> LeasedJob | None:  # type: ignore[override]
+        """Return the job that calls this, or None outside a job."""
+        return self._ends.current()
+
+    def halted(self) -> NoReturn:
+        """Refuse: what is halted is in the store, and outlives this executor."""
+        raise BadInput("halted lanes are in the store: look with `inturn lanes list QUEUE`.")
+
+    def resume(self, key: str) -> NoReturn:
+        """Refuse: a person decides about the job that a lane is halted on."""
+        raise BadInput(
+            f"a halted lane is led on in the store: `inturn lanes retry|skip|drop QUEUE {key}`."
+        )
+
+    # Beginning and ending
+
+    def start(self) -> None:
+        """Run what is in the store, on the event loop that runs here."""
+        if self._running is not None:
+            return
+        self._check_open()
+        view = watched_app(self.app, self._ends)
+        self._worker = Worker(
+            view,
+            slots=self.settings.slots,
+            lease_seconds=self._lease_seconds,
+            sweep_seconds=self._sweep_seconds,
+        )
+        self._room = StoreRoom(self._depths, self.settings.queue_size)
+        self._running = asyncio.ensure_future(self._worker.run())
+        self._ends.tell(events.Opened(1, self.depths))
+
+    async def stop(self, timeout: Seconds | None = None) -> None:
+        """Take no more jobs, and wait until everything accepted here has ended, with its retries.
+
+        What waits for a person, a time or a gate is left. After ``timeout`` what runs is finished;
+        what has not begun stays in the store, and runs after the next start.
+        """
+        if (current := self.current()) is not None:
+            raise WaitsForItself("stop", current.key or "")
+        patience = None if timeout is None else seconds("timeout", timeout)
+        is_first, self._is_stopped = not self._is_stopped, True
+        if self._running is None:
+            return
+        if is_first:
+            self._ends.tell(events.Stopping(len(self._ends.awaited), self.keys_busy))
+        await self.app.run(lambda store: self._stop(store, patience))
+        if is_first:
+            self._ends.tell(events.Stopped(self.depths))
+
+    async def close(self) -> None:
+        """Stop, and wait until everything accepted has ended."""
+        await self.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.app.lend()  # what is wrong with the store is said here
+        self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # Submitting, on the app's loop
+
+    def _keyed(self, key: str, job: Any) -> Call[Any]:
+        """Return a call with its key, or say how a job is declared."""
+        check_name("key", key, bounds.KEY_CHARS_MAX)
+        if isinstance(job, Job):
+            raise BadInput(f"say with which arguments: submit({key!r}, {job.kind}.call(…)).")
+        if not isinstance(job, Call):
+            raise BadInput(
+                f"an executor with a store takes calls of declared jobs, not {shown(job)}, which "
+                f"would not survive the process. Declare a function, @app.job, and submit "
+                f"function.call(…)."
+            )
+        new = job.new
+        declared = self.app.jobs.get(new.kind)
+        if declared is None:
+            raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
+        if new.queue not in (queues := self._queues()):
+            raise BadInput(
+                f"queue {new.queue!r} is none that jobs of the app are declared on "
+                f"({', '.join(queues)}), so this executor would not run what is in it."
+            )
+        if new.key not in (None, key):
+            raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
+        return Call(msgspec.structs.replace(new, key=key), job.hint)
+
+    async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
+        self.start()
+        self._check_runs()
+        assert self._room is not None
+        jobs = [call.new for call in calls]
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + patience
+        while True:
+            try:
+                await self._room.enter(jobs, patience, ends_at=ends_at)
+            except ShardFull as full:
+                self._ends.tell(events.Refused(full.key or "", 0, full.length, full.capacity))
+                raise
+            if self._is_stopped:  # meanwhile
+                self._room.entered(jobs, accepted=False)
+                self._check_open()
+            try:
+                return await self._accept(calls)
+            except QueueFull:  # by a bound of the queue's own
+                if loop.time() + LOOK_SECONDS >= ends_at:
+                    raise
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _accept(self, calls: list[Call[Any]]) -> list[Ticket[Any]]:
+        """Submit what was let in. Once begun it is seen through, to know what is in the store."""
+        jobs = [call.new for call in calls]
+        self._ends.expect(jobs)
+        accepting = asyncio.ensure_future(self.app.submit_many(calls))
+        is_accepted = False
+        try:
+            tickets = await asyncio.shield(accepting)
+            is_accepted = True
+        except asyncio.CancelledError:
+            await self._take_back(accepting)
+            raise
+        finally:
+            assert self._room is not None
+            self._room.entered(jobs, accepted=is_accepted)
+            if not is_accepted:
+                self._ends.forget(job.id for job in jobs)
+        for job, ticket in zip(jobs, tickets, strict=True):
+            if ticket.id != job.id:  # a duplicate
+                self._ends.forget([job.id])
+            self._ends.tell(events.Accepted(job.key or "", 0))
+        if len(self._ends.awaited) > 2 * self.settings.queue_size:
+            await self.app.run(self._awaited.reap)
+        return tickets
+
+    async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> None:
+        try:
+            for ticket in await accepting:
+                if not ticket.is_duplicate:
+                    await ticket.cancel(by="its submitter, who was cancelled")
+        except InturnError:
+            return  # it was not accepted
+
+    async def _depths(self) -> dict[str, int]:
+        return {one.name: _depth(one) for one in await self.app.run(lambda store: store.queues())}
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            raise ExecutorClosed(
+                "the executor was stopped and takes no more jobs. Make a new one, or stop it later."
+            )
+
+    def _check_runs(self) -> None:
+        """Refuse to go on if the worker has ended, with why it did."""
+        running = self._running
+        if running is not None and running.done():
+            error = None if running.cancelled() else running.exception()
+            raise ExecutorClosed(
+                f"the executor's worker has ended{'' if error is None else f': {error}'}. What was "
+                f"accepted is in the store. Make a new executor."
+            ) from error
+
+    # Waiting, on the app's loop
+
+    async def _barrier(self, store: Store, key: str) -> None:
+        self.start()
+        await self._awaited.line(store, self._queues(), key)
+
+    async def _stop(self, store: Store, patience: float | None) -> None:
+        assert self._worker is not None
+        assert self._running is not None
+        if not self._running.done():
+            try:
+                async with asyncio.timeout(patience):
+                    await self._awaited.all(store)
+            except (TimeoutError, ExecutorClosed):
+                pass  # what is left is in the store
+        self._worker.stop()
+        await asyncio.shield(self._running)
+
+    def _queues(self) -> list[str]:
+        return sorted({job.options.queue for job in self.app.jobs.values()})
+
+
+def _depth(queue: QueueStatus) -> int:
+    return queue.waiting + queue.scheduled + queue.retrying + queue.blocked

@@ -1,0 +1,142 @@
+"""How the jobs of an executor with a store end, as its worker tells the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from uuid import UUID
+
+from inturn.executor.report import ErrorHandler, Failure
+from inturn.log import log_event, log_listener_failure
+from inturn.model import bounds, events
+from inturn.model.errors import AttemptFailed
+from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.model.lease import Claim
+from inturn.policy.retry import describe
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.worker.watch import Hand, is_buried
+
+_RUNS: ContextVar[tuple[object, LeasedJob] | None] = ContextVar("inturn_runs", default=None)
+
+
+class Ends:
+    """A watcher that knows what was accepted here and has not ended, and tells of what has."""
+
+    def __init__(
+        self, listeners: Sequence[events.Listener], error_handler: ErrorHandler | None
+    ) -> None:
+        self.awaited: dict[UUID, NewJob] = {}  # accepted here, and not seen to end
+        self.in_hand = Hand()
+        self._failed: dict[str, tuple[int, str]] = {}  # for barriers: how many, and the first error
+        self._errors: dict[UUID, Exception] = {}
+        self._listeners, self._error_handler = tuple(listeners), error_handler
+        self._waiting: set[asyncio.Event] = set()
+
+    # What a watcher hears
+
+    def accepted(self, jobs: Sequence[NewJob], tickets: Sequence[Ticket]) -> None:
+        """What handlers submit in transactions of their own is not this executor's to wait for."""
+
+    def claiming(self, queue: str) -> None:
+        """Looking changes nothing."""
+
+    def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
+        """Note what the worker has in hand."""
+        self.in_hand.take(claims)
+
+    def settled(self, settlements: Sequence[Settlement]) -> None:
+        """Note what ended, and tell who wants to know."""
+        for settlement in settlements:
+            self.in_hand.settle(settlement)
+            for outcome in settlement.outcomes:
+                self._note(outcome)
+        self._wake()
+
+    def began(self, job: LeasedJob) -> None:
+        """Let the handler be known as one of ours."""
+        _RUNS.set((self, job))
+
+    def failed(self, job: LeasedJob, error: Exception) -> None:
+        """Keep what a handler raised until its job is settled."""
+        self._errors[job.id] = error
+
+    def _note(self, outcome: Outcome) -> None:
+        job, verdict = outcome.job, outcome.verdict
+        error = self._errors.pop(job.id, None)
+        if isinstance(verdict, Release):
+            return
+        key = job.key or ""
+        if isinstance(verdict, Retry | Bury):
+            error = error or AttemptFailed(job.kind, job.id, job.attempt, verdict.error)
+        else:
+            error = None
+        self.tell(events.Ran(key, 0, job.attempt, outcome.seconds, error))
+        if isinstance(verdict, Done):
+            self.awaited.pop(job.id, None)
+        elif is_buried(outcome) and error is not None:
+            self.awaited.pop(job.id, None)
+            self._bury(key, job.attempt, error)
+        elif isinstance(verdict, Retry) and error is not None:
+            self.tell(events.Retried(key, 0, job.attempt, verdict.delay_seconds, error))
+
+    def _bury(self, key: str, attempts: int, error: Exception) -> None:
+        count, first = self._failed.pop(key, (0, describe(error)))
+        self._failed[key] = (count + 1, first)
+        if len(self._failed) > bounds.FAILED_KEYS_MAX:
+            del self._failed[next(iter(self._failed))]
+        handler = self._error_handler
+        self.tell(events.Failed(key, 0, attempts, error, handler is not None))
+        if handler is None:
+            return
+        try:
+            handler(Failure(key, 0, attempts, error))
+        except BaseException as failed:  # whatever it raises, jobs go on
+            self.tell(events.HandlerFailed(key, failed))
+
+    # What an executor asks
+
+    def expect(self, jobs: Iterable[NewJob]) -> None:
+        """Wait for the ends of jobs that are about to be accepted."""
+        self.awaited.update((job.id, job) for job in jobs)
+
+    def forget(self, ids: Iterable[UUID]) -> None:
+        """Wait no longer for jobs that were not accepted, or ended elsewhere."""
+        for id in ids:
+            self.awaited.pop(id, None)
+
+    def take_failures(self, key: str) -> tuple[int, str]:
+        """Return how many jobs of a key failed since the last time, and the first error."""
+        return self._failed.pop(key, (0, ""))
+
+    def current(self) -> LeasedJob | None:
+        """Return the job whose handler calls this, if it is one of ours."""
+        runs = _RUNS.get()
+        return runs[1] if runs is not None and runs[0] is self else None
+
+    async def next(self, seconds: float) -> bool:
+        """Wait until anything ends; say whether it did within a time."""
+        woken = asyncio.Event()
+        self._waiting.add(woken)
+        try:
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(woken)
+        return True
+
+    def tell(self, event: events.Event) -> None:
+        """Tell the log and the listeners; one that fails harms nothing."""
+        log_event(event)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception as error:
+                log_listener_failure(listener, error)
+
+    def _wake(self) -> None:
+        for woken in self._waiting:
+            woken.set()

@@ -1,0 +1,68 @@
+"""A process with a durable executor is killed: the next one goes on where it was, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import inturn
+from tests.executor.durable_process import KEYS
+
+ROOT = Path(__file__).parents[2]
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    found: str = request.getfixturevalue("postgres_url")
+    asyncio.run(inturn.App(found).migrate())
+    return found
+
+
+def start(url: str, ledger: Path, first: int, last: int, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.executor.durable_process"]
+    with output.open("wb") as written:
+        return subprocess.Popen(
+            [*command, url, str(ledger), str(first), str(last)], stdout=written, cwd=ROOT
+        )
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def test_004_22_killed_in_the_middle_nothing_is_lost_and_order_holds(
+    url: str, tmp_path: Path
+) -> None:
+    ledger, ends_at = tmp_path / "ledger", time.monotonic() + SECONDS_MAX
+    said = [tmp_path / f"said {turn}" for turn in range(3)]
+    for turn in range(2):
+        running = start(url, ledger, turn * 1_000, turn * 1_000 + 1_000, said[turn])
+        while len(lines(ledger)) < (turn + 1) * 60 and time.monotonic() < ends_at:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.kill()
+        running.wait()
+    last = start(url, ledger, 2_000, 2_005, said[2])
+    assert last.wait(timeout=SECONDS_MAX) == 0
+    assert lines(said[2])[-1] == "all done"
+
+    accepted = {line for path in said for line in lines(path) if line != "all done"}
+    ran = lines(ledger)
+    assert accepted <= set(ran), "what was accepted did not run"
+    for key in KEYS:
+        numbers = [int(line.split()[1]) for line in ran if line.startswith(key)]
+        # A job that ran when its process was killed runs again, and so do those whose end was not
+        # in the store yet: what comes next is never behind what came last, save for those.
+        backwards = [(a, b) for a, b in itertools.pairwise(numbers) if b <= a]
+        assert len(backwards) <= 2, "once for each kill"
+        firsts = list(dict.fromkeys(numbers))
+        assert firsts == sorted(firsts), "a job ran before one that was accepted before it"

@@ -1,0 +1,1 @@
+"""What inturn gives to the tests of those who use it."""

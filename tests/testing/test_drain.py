@@ -1,0 +1,281 @@
+"""A drain runs what may run, on a real worker and a clock moved by hand, and says what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import AttemptFailed, BadInput, DrainTimeout, JobFailed
+from inturn.model.job import JobState
+from inturn.queue.context import Context
+from inturn.testing import private
+from tests.testing.conftest import START, Shop
+
+
+async def test_what_may_run_runs_and_what_it_submits_runs_too(shop: Shop, store: str) -> None:
+    async with private(shop.app, store=store) as sandbox:
+        first = await shop.charge.submit("ann", amount=3)
+        drained = await sandbox.drain()
+        assert shop.ran == [("ann", 3, 1), "ann@b.c"]
+        assert str(drained) == "2 done, 0 retried, 0 dead"
+        assert [one.kind for one in drained.done] == ["charge", "send"]
+        assert (drained.ran[0].id, drained.ran[0].end) == (first.id, "done")
+        assert await first.result(timeout=1) == "ANN"
+        assert (await sandbox.drain()).ran == []
+
+
+def test_a_test_that_is_not_async_drains_too(shop: Shop, store: str) -> None:
+    with private(shop.app, store=store) as sandbox:
+        ticket = shop.charge.submit_sync("ann", amount=3)
+        assert len(sandbox.drain_sync().done) == 2
+        assert shop.app.sync(ticket.result(timeout=1)) == "ANN"
+
+
+async def test_each_key_runs_in_order(shop: Shop, store: str) -> None:
+    async with private(shop.app, store=store) as sandbox:
+        calls = [shop.send.using(key=f"k{n % 3}").call(f"k{n % 3} {n}") for n in range(60)]
+        await shop.app.submit_many(calls)
+        assert len((await sandbox.drain()).done) == 60
+    for key in ("k0", "k1", "k2"):
+        numbers = [int(one.split()[1]) for one in shop.ran if one.startswith(key)]
+        assert numbers == sorted(numbers)
+
+
+async def test_a_handlers_error_is_raised_when_all_has_run(shop: Shop, store: str) -> None:
+    shop.fails = {"bad", "worse"}
+    async with private(shop.app, store=store) as sandbox:
+        lane = shop.send.using(key="k")
+        await shop.app.submit_many([lane.call("bad"), shop.send.call("good")])
+        with pytest.raises(ValueError, match="no bad") as raised:
+            await sandbox.drain()
+        assert sorted(shop.ran) == ["bad", "good"]
+        assert raised.traceback[-1].name == "send"
+        [note] = raised.value.__notes__
+        assert "attempt 1 of 3" in note
+        assert "raising=False" in note
+
+
+async def test_errors_are_returned_if_they_are_not_to_be_raised(shop: Shop, store: str) -> None:
+    shop.fails = {"bad", "ann"}
+    async with private(shop.app, store=store) as sandbox:
+        ticket = await shop.send.submit("bad")
+        rejected = await shop.charge.submit("ann", amount=1)
+        drained = await sandbox.drain(raising=False)
+        assert [one.id for one in drained.retried] == [ticket.id]
+        assert [one.id for one in drained.dead] == [rejected.id]
+        assert repr(drained.retried[0].error) == "ValueError('no bad')"
+        with pytest.raises(JobFailed, match="ann is closed"):
+            await rejected.result(timeout=1)
+
+
+async def test_retries_wait_until_the_clock_is_moved(shop: Shop, store: str) -> None:
+    shop.fails = {"bad"}
+    async with private(shop.app, store=store) as sandbox:
+        ticket = await shop.send.using(key="k").submit("bad")
+        await shop.send.using(key="k").submit("behind")  # claimed with it, and given back with it
+        assert len((await sandbox.drain(raising=False, slots=10)).retried) == 1
+        assert (await sandbox.drain()).ran == []
+        sandbox.clock.advance(9.9)
+        assert (await sandbox.drain()).ran == []
+        sandbox.clock.advance("100ms")
+        assert len((await sandbox.drain(raising=False)).retried) == 1
+        assert (await ticket.status()).run_at == START + timedelta(seconds=30)
+        sandbox.clock.advance("20s")
+        drained = await sandbox.drain(raising=False)
+        assert ([one.attempt for one in drained.dead], len(drained.done)) == ([3], 1)
+        assert shop.ran == ["bad", "bad", "bad", "behind"]
+
+
+async def test_a_drain_can_let_time_pass_from_one_due_job_to_the_next(
+    shop: Shop, store: str
+) -> None:
+    seen: list[float] = []
+
+    async with private(shop.app, store=store) as sandbox:
+
+        @shop.app.job
+        async def tick(left: int) -> None:
+            seen.append((sandbox.clock.now() - START).total_seconds())
+            if left:
+                await tick.using(delay=600).submit(left - 1)
+
+        await tick.submit(10)
+        await shop.send.using(delay=86_400).submit("tomorrow")
+        drained = await sandbox.drain(advance="1h")
+        assert seen == [0, 600, 1200, 1800, 2400, 3000, 3600]
+        assert len(drained.done) == 7
+        assert sandbox.clock.now() == START + timedelta(hours=1)
+        await sandbox.drain(advance=86_400 - 3600)
+        assert shop.ran == ["tomorrow"]
+
+
+async def test_asking_to_come_later_is_no_error(shop: Shop) -> None:
+    shop.fails = {60.0}
+    async with private(shop.app) as sandbox:
+        await shop.call_back.submit(60.0)
+        assert len((await sandbox.drain()).retried) == 1
+        assert len((await sandbox.drain(advance="1m")).done) == 1
+
+
+async def test_dedupe_windows_follow_the_clock(shop: Shop, store: str) -> None:
+    async with private(shop.app, store=store) as sandbox:
+        once = shop.send.using(dedupe="mail-42", dedupe_seconds=60.0)
+        first = await once.submit("a")
+        assert (await once.submit("a")).id == first.id
+        assert len(sandbox.submitted(shop.send)) == 1
+        sandbox.clock.advance("61s")
+        assert (await once.submit("a")).id != first.id
+        assert len(sandbox.submitted(once, "a")) == 2
+
+
+async def test_a_lost_lease_is_taken_back_when_its_time_is_up(shop: Shop, store: str) -> None:
+    async with private(shop.app, store=store) as sandbox:
+        ticket = await shop.send.submit("a")
+        await shop.app.run(
+            lambda store: store.claim("mail", jobs_max=1, worker="gone", lease_seconds=30.0)
+        )
+        assert (await ticket.status()).state is JobState.RUNNING
+        assert (await sandbox.drain()).ran == []
+        sandbox.clock.advance(31)
+        [ran] = (await sandbox.drain()).done
+        assert ran.id == ticket.id
+
+
+async def test_a_queue_that_no_job_is_declared_on_is_drained_too(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job
+        async def move() -> None:
+            await shop.send.using(queue="found while it runs").submit("b")
+
+        await shop.send.using(queue="elsewhere").submit("a")
+        await move.submit()
+        assert len((await sandbox.drain()).done) == 3
+
+
+async def test_what_cannot_run_does_not_hold_a_drain_up(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        await shop.send.using(round=7).submit("gated")
+        await shop.app.run(lambda store: store.pause("default", by="ann"))
+        await shop.call_back.submit(1.0)
+        assert (await sandbox.drain()).ran == []
+        await shop.app.run(lambda store: store.resume("default"))
+        assert len((await sandbox.drain()).done) == 1
+
+
+async def test_a_job_that_submits_itself_for_ever_is_named(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        await shop.again.submit()
+        with pytest.raises(DrainTimeout, match=r"'for ever' ran [\d,]+ times: does it submit"):
+            await sandbox.drain(timeout=0.5)
+
+
+async def test_a_handler_that_hangs_is_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inturn.testing.drain.ENDING_SECONDS", 0.1)
+    async with private(shop.app) as sandbox:
+        ticket = await shop.hang.submit()
+        said = rf"within 0.2 s: 0 done.* Still running: 'hang' {ticket.id} \(attempt 1\)"
+        with pytest.raises(DrainTimeout, match=said):
+            await sandbox.drain(timeout=0.2)
+
+
+async def test_an_attempt_that_ends_without_an_error_of_its_handler_says_how(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job(timeout=0.05, attempts=1)
+        async def slow() -> None:
+            await asyncio.sleep(3600)
+
+        await slow.submit()
+        with pytest.raises(AttemptFailed, match=r"attempt 1 of job 'slow' .*longer than 0.05 s"):
+            await sandbox.drain()
+
+
+async def test_a_transaction_of_a_handler_counts_as_done(shop: Shop, store: str) -> None:
+    async with private(shop.app, store=store) as sandbox:
+
+        @shop.app.job
+        async def book(context: Context, n: int) -> None:
+            async with context.transaction() as transaction:
+                await transaction.enqueue([shop.send.call(f"{n}@b.c").new])
+
+        await book.submit(1)
+        drained = await sandbox.drain()
+        assert [one.kind for one in drained.done] == ["book", "send"]
+        sandbox.assert_submitted(shop.send, to="1@b.c")
+
+
+async def test_handlers_see_what_the_test_replaced(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with private(shop.app) as sandbox:
+        threads: list[Any] = []
+        monkeypatch.setattr(shop.charge, "function", lambda *_, **__: threads.append(1))
+        await shop.charge.submit("ann", amount=1)
+        await sandbox.drain()
+        assert threads == [1]
+
+
+async def test_a_drain_waits_for_what_runs_while_there_is_nothing_to_claim(
+    shop: Shop, store: str
+) -> None:
+    async with private(shop.app, store=store) as sandbox:
+
+        @shop.app.job
+        async def slow() -> None:
+            await asyncio.sleep(0.3)
+            await shop.send.submit("at last")
+
+        await slow.submit()
+        await sandbox.drain(slots=10)
+    assert shop.ran == ["at last"]
+
+
+async def test_a_handler_that_waits_for_another_job_needs_a_second_slot(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job
+        async def ask(to: str) -> int:
+            return await (await shop.send.submit(to, copies=7)).result(timeout=10)
+
+        ticket = await ask.submit("ann")
+        await sandbox.drain(slots=2)
+        assert await ticket.result(timeout=1) == 7
+
+
+async def test_jobs_run_one_at_a_time_in_the_order_they_were_submitted(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        for number in range(30):
+            await shop.call_back.submit(number)
+        await sandbox.drain()
+    assert shop.ran == [f"call {number}.0" for number in range(30)]
+
+
+async def test_an_app_without_jobs_has_nothing_to_drain() -> None:
+    async with private() as sandbox:
+        assert (await sandbox.drain(advance="1m")).ran == []
+        assert sandbox.clock.now() == START + timedelta(minutes=1)
+
+
+async def test_a_drain_may_be_asked_for_from_another_loop(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        await shop.send.submit("a")
+        done: list[int] = []
+        thread = threading.Thread(target=lambda: done.append(len(sandbox.drain_sync().done)))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        assert done == [1]
+
+
+async def test_a_drain_needs_its_sandbox(shop: Shop) -> None:
+    sandbox = private(shop.app)
+    with pytest.raises(BadInput, match="enter the sandbox first"):
+        await sandbox.drain()
+    async with sandbox:
+        await shop.send.submit("a")  # the app lives on this loop
+        with pytest.raises(BadInput, match="await"):
+            sandbox.drain_sync()

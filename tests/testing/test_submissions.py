@@ -1,0 +1,115 @@
+"""What was submitted is what a test says it was, or the test says how it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
+from inturn.testing import Sandbox, private
+from tests.testing.conftest import START, Shop
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def sandbox(shop: Shop) -> Iterator[Sandbox]:
+    with private(shop.app) as sandbox:
+        yield sandbox
+
+
+def test_a_submission_is_found_by_its_arguments(shop: Shop, sandbox: Sandbox) -> None:
+    ticket = shop.send.submit_sync("a@b.c", at=NOON)
+    for found in (
+        sandbox.assert_submitted(shop.send),
+        sandbox.assert_submitted(shop.send, "a@b.c"),
+        sandbox.assert_submitted(shop.send, to="a@b.c", copies=1),
+        sandbox.assert_submitted(shop.send, at=NOON),
+    ):
+        assert (found.id, found.arguments) == (ticket.id, {"to": "a@b.c", "at": NOON})
+        assert (found.queue, found.at) == ("mail", START)
+    sandbox.assert_not_submitted(shop.send, to="b@b.c")
+    sandbox.assert_not_submitted(shop.charge)
+
+
+def test_options_are_compared_where_the_test_says_them(shop: Shop, sandbox: Sandbox) -> None:
+    given = shop.send.using(key="customer-7", delay=30, priority=2, dedupe="mail-42")
+    given.submit_sync("a")
+    sandbox.assert_submitted(shop.send, "a")
+    sandbox.assert_submitted(shop.send.using(key="customer-7", delay=30), "a")
+    sandbox.assert_submitted(given)
+    sandbox.assert_submitted(shop.send.using(dedupe=True))
+    sandbox.assert_not_submitted(shop.send.using(key="customer-8"))
+    sandbox.assert_not_submitted(shop.send.using(delay=31))
+    sandbox.assert_not_submitted(shop.send.using(dedupe="mail-43"))
+    sandbox.assert_not_submitted(shop.send.using(queue="slow"))
+
+
+def test_order_and_number_are_in_the_list(shop: Shop, sandbox: Sandbox) -> None:
+    shop.app.sync(shop.app.submit_many([shop.send.call(to) for to in "abab"]))
+    shop.charge.submit_sync("ann", amount=1)
+    assert [one.kind for one in sandbox.submitted()] == ["send"] * 4 + ["charge"]
+    assert [one.arguments["to"] for one in sandbox.submitted(shop.send)] == list("abab")
+    assert len(sandbox.submitted(shop.send, to="a")) == 2
+
+
+def test_what_was_refused_was_not_submitted(shop: Shop, sandbox: Sandbox) -> None:
+    once = shop.send.using(dedupe="x")
+    once.submit_sync("a")
+    with pytest.raises(Exception, match="already stands for"):
+        once.submit_sync("b")
+    sandbox.assert_not_submitted(shop.send, to="b")
+
+
+def test_the_nearest_is_shown_when_nothing_fits(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.using(key="customer-7").submit_sync("a@b.c", copies=2)
+    shop.send.submit_sync("else@b.c", copies=9)
+    shop.charge.submit_sync("ann", amount=1)
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_submitted(shop.send.using(key="customer-7", delay=30), "a@b.c", copies=3)
+    assert str(raised.value).splitlines() == [
+        "send(to='a@b.c', copies=3) using(key='customer-7', delay=30) was not submitted.",
+        "The nearest of 2 of its kind that was, send(to='a@b.c', copies=2) using(key='customer-7'),"
+        " differs in:",
+        "    copies",
+        "      expected  3",
+        "      submitted 2",
+        "    using delay",
+        "      expected  30",
+        "      submitted 0.0",
+        "Of other kinds there were 1 of 'charge'.",
+    ]
+
+
+def test_a_test_is_told_when_nothing_was_submitted(shop: Shop, sandbox: Sandbox) -> None:
+    with pytest.raises(AssertionError, match=r"send\(\) was not submitted.\nNothing was"):
+        sandbox.assert_submitted(shop.send)
+
+
+def test_what_should_not_have_been_submitted_is_shown(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.using(delay=5).submit_sync("a")
+    shop.send.submit_sync("b")
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_not_submitted(shop.send)
+    assert str(raised.value).splitlines() == [
+        "send() was submitted, 2 times:",
+        "    send(to='a') using(delay=5)",
+        "    send(to='b')",
+    ]
+
+
+def test_an_argument_that_the_job_does_not_have_is_no_expectation(
+    shop: Shop, sandbox: Sandbox
+) -> None:
+    with pytest.raises(BadInput, match=r"never submitted like that.*'too'"):
+        sandbox.assert_not_submitted(shop.send, too="a")
+
+
+def test_a_job_that_is_not_declared_is_seen_too(shop: Shop, sandbox: Sandbox) -> None:
+    new = NewJob(kind="stranger", payload="[1]")
+    shop.app.sync(shop.app.run(lambda store: store.enqueue([new])))
+    [found] = sandbox.submitted()
+    assert (found.kind, found.arguments) == ("stranger", {"payload": [1]})
