@@ -41,7 +41,7 @@ def test_many_workers_have_exactly_one_effect_for_each_job(place: Place, workers
 
 
 def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None:
-    settings = ("--slots", "3", "--lease", "1s", "--sweep", "300ms")
+    settings = ("--slots", "3", "--lease", "2s", "--sweep", "300ms")
     workers = [place.work(*settings) for _ in range(2)]
     keys, jobs = KEYS[:4], 20
     place.submit(
