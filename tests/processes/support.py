@@ -7,7 +7,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -180,8 +181,9 @@ class Place:
         ]
         return [one for one in found if verb in (None, one.verb) and name in (None, one.name)]
 
-    def until_effects(self, number: int) -> None:
-        until(lambda: len(self.effects()) >= number)
+    def ran_in(self, worker: WorkerProcess) -> None:
+        """Wait until a worker has had an effect."""
+        until(lambda: worker.pid in [one.pid for one in self.effects()])
 
     def began(self, name: str, times: int = 1) -> Effect:
         """Wait until a job has begun so often, and return the last time."""
@@ -201,7 +203,13 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def in_order(effects: Iterable[Effect]) -> bool:
-    """Whether numbers never go down: a job runs again before what comes behind it, not after."""
-    numbers = [one.number for one in effects]
-    return numbers == sorted(numbers)
+def is_in_turn(effects: Sequence[Effect], step: int = 1) -> bool:
+    """Whether each number came after the one before it.
+
+    What a worker had done and not yet said when it was killed is run again elsewhere, in order.
+    """
+    return all(
+        after.number == before.number + step
+        or (after.pid != before.pid and after.number <= before.number)
+        for before, after in pairwise(effects)
+    )

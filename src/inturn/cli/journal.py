@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from datetime import UTC, datetime
@@ -57,9 +58,9 @@ class Journal:
     def _write(self, event: WorkerEvent) -> None:
         """Write a line in one piece, for the processes of a crew share their output."""
         document = {"at": datetime.now(UTC)} | msgspec.to_builtins(event)
-        line = msgspec.json.encode(document).decode() + "\n"
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # nobody reads it: no reason to stop working
+            sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+            sys.stdout.flush()
 
     def _begin(self, event: Started) -> None:
         rows: list[tuple[str, str | Text]] = [
@@ -76,8 +77,9 @@ class Journal:
         self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))
 
     def _print(self, shown: RenderableType) -> None:
-        print_to(self._out.console, shown)
-        self._out.console.file.flush()
+        with contextlib.suppress(OSError):
+            print_to(self._out.console, shown)
+            self._out.console.file.flush()
 
 
 class _PlainFormatter(logging.Formatter):

@@ -235,7 +235,9 @@ def _seconds(option: str, text: str) -> float:
 
 def _number(processes: str) -> int:
     if processes == "auto":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
     if not processes.isdecimal() or not 1 <= int(processes) <= PROCESSES_MAX:
         raise BadInput(
             f"--processes must be a number from 1 to {PROCESSES_MAX:,}, or auto, not {processes!r}."

@@ -10,6 +10,8 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.parting import STILL_RUNS
 
+EVENT_CHARS_MAX = 700
+
 
 class Record:
     """Counts, and tells the log and every other listener."""
@@ -60,7 +62,7 @@ class Record:
                         key=job.key,
                         attempt=job.attempt,
                         attempts_max=job.attempts_max,
-                        error=verdict.error,
+                        error=_clipped(verdict.error),
                         delay_seconds=verdict.delay_seconds,
                     )
                 )
@@ -75,6 +77,13 @@ class Record:
                         kind=job.kind,
                         key=job.key,
                         attempt=job.attempt,
-                        reason=reason or verdict.error,
+                        reason=_clipped(reason or verdict.error),
                     )
                 )
+
+
+def _clipped(text: str) -> str:
+    """Return the beginning of an error. The store keeps it whole; here many may share a pipe,
+    which takes only short lines in one piece.
+    """
+    return text if len(text) <= EVENT_CHARS_MAX else f"{text[:EVENT_CHARS_MAX]}…"

@@ -191,7 +191,8 @@ class Worker:
         await cancel_all([ticket for ticket, _ in held])
         noted = {id(outcome.job) for _, outcome, _ in self._ended}
         for ticket, (run, job) in sorted(held, key=lambda one: one[1][1].position):
-            if id(job) not in noted and not run.is_over:
+            has_said = id(job) in noted or (ticket.ended and ticket.error is None)
+            if not has_said and not run.is_over:
                 self._note(run, given_back(ticket, job))
         self._collect()
         self._unsaid += self._runs.settlements()
@@ -217,8 +218,10 @@ class Worker:
             await asyncio.sleep(TROUBLE_SECONDS)
             return
         if self._until_empty and self._is_done() and not self._ready:
-            self.stop() if self._is_sure else self._look_again()
+            if self._is_sure:
+                self.stop()
             self._is_sure = True
+            self._look_again()
             return
         try:
             async with asyncio.timeout(POLL_SECONDS):
