@@ -19,7 +19,7 @@ from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
 from inturn.testing.drained import Drained, Ran
 from inturn.testing.ledger import Ledger
-from inturn.worker.watch import watched_jobs
+from inturn.worker.watcher import watched_jobs
 from inturn.worker.worker import Worker
 
 ENDING_SECONDS = 2.0  # for handlers to end once they are told that time is up

@@ -22,7 +22,7 @@ from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.drained import Drained, End, Ran
 from inturn.testing.submission import Submission, submission
-from inturn.worker.watch import Hand, WatchedStore, is_buried
+from inturn.worker.watcher import Hand, WatchedStore, is_buried
 
 State = tuple[int, datetime]
 

@@ -33,7 +33,7 @@ from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
-from inturn.worker.watch import watched_app
+from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")

@@ -16,7 +16,7 @@ from inturn.model.lease import Claim
 from inturn.policy.retry import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
-from inturn.worker.watch import Hand, is_buried
+from inturn.worker.watcher import Hand, is_buried
 
 _RUNS: ContextVar[tuple[object, LeasedJob] | None] = ContextVar("inturn_runs", default=None)
 
