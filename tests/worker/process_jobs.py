@@ -102,12 +102,12 @@ def stays(path: str) -> None:
 
 @app.job(process=True)
 async def waits_for_loss(ctx: Context, path: str) -> str:
-    Path(path).touch()
+    Path(path).touch()  # noqa: ASYNC240
     while True:
         try:
             await ctx.heartbeat()
         except LeaseLost:
-            Path(path).write_text("lost")
+            Path(path).write_text("lost")  # noqa: ASYNC240
             return "lost"
         await asyncio.sleep(0.05)
 

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -18,27 +18,25 @@ async def on_own_thread(call: Callable[[], Answer]) -> Answer:
     The thread does not keep the process from ending, which those of a pool would.
     """
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Answer] = loop.create_future()
+    # What was raised is a part of the answer: a future would not take all of it.
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = copy_context()
 
-    def answer(value: Answer | None, error: BaseException | None) -> None:
-        if ended.cancelled():
-            return
-        if error is None:
-            ended.set_result(value)  # type: ignore[arg-type]
-        elif isinstance(error, StopIteration):  # a future refuses it
-            ended.set_exception(RuntimeError(f"it raised {error!r}"))
-        else:
-            ended.set_exception(error)
-
     def run() -> None:
-        value, error = None, None
+        answer: tuple[Any, BaseException | None]
         try:
-            value = context.run(call)
-        except BaseException as raised:  # whatever it is, it is the answer
-            error = raised
+            answer = (context.run(call), None)
+        except BaseException as error:
+            answer = (None, error)
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
-            loop.call_soon_threadsafe(answer, value, error)
+            loop.call_soon_threadsafe(end, answer)
+
+    def end(answer: tuple[Any, BaseException | None]) -> None:
+        if not ended.done():
+            ended.set_result(answer)
 
     threading.Thread(target=run, name="inturn-surrounded", daemon=True).start()
-    return await ended
+    value, error = await ended
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return]
