@@ -75,7 +75,7 @@ class Telling:
                 first, second = halves
                 self._unsaid = [*first, *second, *self._unsaid[len(said) :]]
                 said = first
-        del self._unsaid[: len(said)]
+        self._unsaid = self._unsaid[len(said) :]
         for one in said:
             self._told(one)
         return claims
