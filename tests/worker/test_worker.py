@@ -325,6 +325,26 @@ async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(app: App) -> N
     assert time.monotonic() - began < POLL_SECONDS * 0.75
 
 
+async def test_a_backlog_that_finds_no_slot_does_not_keep_the_worker_busy(app: App) -> None:
+    may_end, begun = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        begun.set()
+        await may_end.wait()
+
+    tickets = await app.submit_many([work.call() for _ in range(10)])
+    async with working(app, slots=1) as worker:
+        await begun.wait()
+        await asyncio.sleep(0.2)
+        woken = worker._woken
+        await asyncio.sleep(1.0)
+        assert worker._woken - woken <= 5
+        may_end.set()
+        for ticket in tickets:
+            await ticket.result(timeout=30)
+
+
 async def test_jobs_submitted_by_jobs_are_run(app: App) -> None:
     ran: list[int] = []
 

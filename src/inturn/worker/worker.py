@@ -43,6 +43,7 @@ from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
 WAIT_SECONDS = 0.5  # what becomes due later than a wait began is seen by the next
+UNHEARD_SECONDS = 0.02  # between two waits, for as long as the second takes to begin
 TROUBLE_SECONDS = 0.5
 
 
@@ -110,6 +111,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()  # a queue was found to have no more work
 
     # Life
 
@@ -218,6 +220,7 @@ class Worker:
         is_drained = sum(len(claim.jobs) for claim in claims) < wanted
         if is_drained and woken == self._woken and queue in self._ready:
             self._ready.remove(queue)  # until someone says that there is work again
+            self._quiet.set()
         if asks and not self._admit(queue, claims, now, was_empty=was_empty):
             return
         if claims:
@@ -296,9 +299,17 @@ class Worker:
         stack.push_async_callback(end)
 
     async def _listen(self) -> None:
+        assert self._loop is not None
         while True:
             try:
                 if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
+                    if len(self._ready) == len(self.queues):
+                        # A backlog that finds no slot would be news again and again.
+                        self._quiet.clear()
+                        await self._quiet.wait()
+                        # What came before the next wait hears it is seen a moment later.
+                        self._loop.call_later(UNHEARD_SECONDS, self._look_again)
+                        continue
                     self._look_again()
             except StoreError as error:
                 self.troubled(error)
