@@ -100,8 +100,8 @@ async def test_a_transaction_is_refused_with_what_to_do(jobs: ModuleType) -> Non
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("kill", "ProcessDied: its process was killed by signal 9 (SIGKILL)"),
-        ("_exit", "ProcessDied: its process ended with exit code 3"),
+        ("kill", "ChildDied: its process was killed by signal 9 (SIGKILL)"),
+        ("_exit", "ChildDied: its process ended with exit code 3"),
         ("exit", "SystemExit: it called sys.exit(3)"),
         ("raise", "ValueError: boom"),
         ("interrupt", "KeyboardInterrupt: the handler raised it by itself"),

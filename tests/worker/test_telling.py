@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -90,14 +91,16 @@ async def test_a_worker_goes_on_when_its_server_was_away(
         ran[key].append(n)
         await asyncio.sleep(0.01)
 
+    def has_run(wanted: int) -> bool:
+        return sum(map(len, ran.values())) >= wanted
+
     keys = [f"key {n}" for n in range(8)]
     calls = [work.using(key=key).call(key, n) for n in range(40) for key in keys]
     try:
         async with working(app, slots=4, lease_seconds=15, sweep_seconds=1):
             tickets = await app.submit_many(calls)
             for wanted in (60, 160):
-                while sum(map(len, ran.values())) < wanted:
-                    await asyncio.sleep(0.005)
+                await until(partial(has_run, wanted), 60)
                 await asyncio.to_thread(server.stop, mode)
                 await asyncio.sleep(0.5)
                 await asyncio.to_thread(server.start)

@@ -25,7 +25,7 @@ InturnError
 │   └── UnknownQueue
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
-├── ProcessDied               the process that ran a job ended before the job did
+├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
 ├── ResultTimeout             the job whose result was awaited is not done yet
@@ -283,7 +283,7 @@ class PayloadMismatch(InturnError):
         )
 
 
-class ProcessDied(InturnError):
+class ChildDied(InturnError):
     """The process of its own that ran a job (``process=True``) ended before the job did."""
 
     def __init__(self, how: str) -> None:

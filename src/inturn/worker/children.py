@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import LeaseLost, ProcessDied, StoreError
+from inturn.model.errors import LeaseLost, ChildDied, StoreError
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.queue.context import Way
@@ -63,7 +63,7 @@ class Children:
     ) -> tuple[Done | Retry | Bury, str | None]:
         """Have a child make an attempt; return its verdict, and why its result is not kept.
 
-        Raises ``TimeoutError`` when it was killed at its timeout, ``ProcessDied`` when it died.
+        Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
         """
         child = await self._take()
         seconds = leased.timeout_seconds
@@ -111,7 +111,7 @@ class Children:
         except BaseException as error:
             await child.kill()
             if isinstance(error, TimeoutError):
-                raise ProcessDied(f"was not ready after {START_SECONDS_MAX:g} s") from error
+                raise ChildDied(f"was not ready after {START_SECONDS_MAX:g} s") from error
             raise
         return child
 
@@ -201,7 +201,7 @@ class Child:
                 await asyncio.wait([word], timeout=DRAIN_SECONDS)
             if word.done() and (heard := word.result()) is not None:
                 return heard
-            raise ProcessDied(_how(await gone))
+            raise ChildDied(_how(await gone))
         finally:
             word.cancel()
             gone.cancel()
