@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import LeaseLost, ChildDied, StoreError
+from inturn.model.errors import ChildDied, LeaseLost, StoreError
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.queue.context import Way
