@@ -122,6 +122,40 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             pass
 
 
+def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
+    """Say which handler keeps the event loop from turning."""
+    who = "something that is no handler" if kind is None else f"job {kind!r}"
+    logging.getLogger(WORKER).warning(
+        "%s blocks the event loop for %.1f s now, at %s: no other async job runs meanwhile. Await "
+        "instead of waiting, or make it a def, which runs on a thread.",
+        who,
+        seconds,
+        where,
+    )
+
+
+def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
+    """Say which handler goes on although its time is up."""
+    why = (
+        "it sits in a call that Python cannot interrupt, or caught the exception that was raised "
+        "in it. Use process=True, which can be killed"
+        if on_thread
+        else "it caught its CancelledError. Let that through"
+    )
+    logging.getLogger(WORKER).warning(
+        "job %r was to end after %g s and has not: %s. It keeps its slot and its lease until it "
+        "ends.",
+        kind,
+        seconds,
+        why,
+    )
+
+
+def log_result_lost(kind: str, error: Exception | str) -> None:
+    """Say that a job is done and what it returned cannot be kept."""
+    logging.getLogger(WORKER).warning("job %r is done, and its result is not kept: %s", kind, error)
+
+
 def _jobs(number: int) -> str:
     return "1 job" if number == 1 else f"{number:,} jobs"
 

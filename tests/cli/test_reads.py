@@ -121,6 +121,21 @@ def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
     assert 'result    {"ok": true}\n' in shown
 
 
+def test_a_running_job_is_shown_with_how_far_it_is(cli: Cli) -> None:
+    job = NewJob(kind="k")
+
+    async def seed(store: Store) -> None:
+        await store.enqueue([job])
+        [claim] = await store.claim("default", jobs_max=1, worker="w1")
+        await store.progress(claim.lease, job.id, fraction=0.4, note="copying")
+
+    cli.store(seed)
+    shown = cli("jobs", "show", str(job.id))
+    assert "progress     40% copying, said 20" in shown.out
+    document = cli.json("jobs", "show", str(job.id))["progress"]
+    assert (document["fraction"], document["note"]) == (0.4, "copying")
+
+
 def test_a_job_is_explained(cli: Cli) -> None:
     first, second, _ = cli.store(halt_lane)
     said = cli("jobs", "explain", str(second)).out

@@ -27,7 +27,7 @@ from tests.contract.support import verdicts
 
 BIG = {
     "job", "lane", "tail", "lease", "run", "parked", "blocked", "waits", "dead", "dedupe",
-    "cancelled", "result", "mark",
+    "cancelled", "result", "mark", "progress",
 }  # fmt: skip
 SCAN = re.compile(r"^SCAN (\w+)")
 STEPS_TOGETHER = 50

@@ -55,3 +55,18 @@ async def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
             if found:
                 return
             await asyncio.sleep(0.005)
+
+
+async def take_leases(app: App, *, worker: str | None = None) -> None:
+    """Let leases, all or a worker's, run out at once, and take them back, even if prolonged."""
+    store = await app.lend()
+    is_postgres = app.url.startswith("postgres")
+    early = "until - interval '1 hour'" if is_postgres else "until - 3600000000"
+
+    async def taken() -> bool:
+        async with store.transaction() as t:
+            whose = "" if worker is None else f"where worker = '{worker}'"
+            await t.execute(f"update {'inturn.' * is_postgres}lease set until = {early} {whose}")
+        return (await store.reclaim()).leases > 0
+
+    await until(taken)

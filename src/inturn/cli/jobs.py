@@ -139,6 +139,7 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("waits for", "\n".join(str(one) for one in view.waits_for)),
         ("worker", name_text(view.worker)),
         ("lease until", time_text(view.leased_until)),
+        ("progress", _progress(view)),
         ("attempts", f"{view.attempt} of {job.attempts_max}" if view.attempt else ""),
         ("suspect", "yes: it runs alone" if view.suspect else ""),
         ("priority", str(job.priority) if job.priority else ""),
@@ -148,6 +149,13 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("result", plain(result or "")),
         ("errors", "\n".join(_error(error) for error in view.errors)),
     ]
+
+
+def _progress(view: JobView) -> str:
+    said = view.progress
+    if said is None:
+        return ""
+    return plain(f"{said.fraction:.0%} {said.note}".rstrip() + f", said {time_text(said.at)}")
 
 
 def _error(error: AttemptError) -> str:
@@ -173,7 +181,8 @@ def _what(view: JobView) -> str:
     """Say the one thing that tells most about a job in its state."""
     match view.state:
         case JobState.RUNNING:
-            return name_text(f"on {view.worker}")
+            far = "" if view.progress is None else f"{view.progress.fraction:.0%} "
+            return name_text(f"{far}on {view.worker}")
         case JobState.SCHEDULED | JobState.RETRYING:
             error = view.errors[-1].error if view.errors else ""
             return one_line(f"at {time_text(view.run_at)} {error}")

@@ -296,6 +296,23 @@ def check_number(what: str, value: object, lowest: float, highest: float) -> Non
         raise OutOfBounds(f"{what} is {shown(value)}; it may be {lowest:g} to {highest:g}.")
 
 
+def check_report(lease: Lease, job: UUID, fraction: object, note: object) -> None:
+    """Refuse what does not say of a leased job how far it is."""
+    check_lease(lease)
+    check_id("job", job)
+    check_progress(fraction, note)
+
+
+def check_progress(fraction: object, note: object) -> None:
+    """Refuse what does not say how far a job is."""
+    check_number("fraction", fraction, 0.0, 1.0)
+    check_text("note", note)
+    if isinstance(note, str) and len(note) > bounds.NOTE_CHARS_MAX:
+        raise OutOfBounds(
+            f"the note has {len(note):,} characters, and {bounds.NOTE_CHARS_MAX} is the most."
+        )
+
+
 def check_text(what: str, text: object) -> None:
     """Refuse what is not text."""
     if not isinstance(text, str):

@@ -28,6 +28,7 @@ DURATION_SECONDS_MAX = 1e12  # of one attempt: finite is what matters
 ENQUEUE_JOBS_MAX = 50_000
 ENQUEUE_CHARS_MAX = 64 * 1024 * 1024  # of all payloads of a batch
 CLAIM_JOBS_MAX = 10_000
+NOTE_CHARS_MAX = 500  # of how far a job is
 SETTLE_CHARS_MAX = 32 * 1024 * 1024  # of all results and errors of a call
 DEPTH_MAX = 10**12
 STORED_MAX = 2**63 - 1  # of a token, a position, a lane: what both stores can compare with theirs

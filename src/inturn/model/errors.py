@@ -26,6 +26,7 @@ InturnError
 │   └── UnknownQueue
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
+├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
 ├── ResultTimeout             the job whose result was awaited is not done yet
@@ -320,6 +321,14 @@ class PayloadMismatch(InturnError):
             f"the payload does not fit job {kind!r}: {said}. Give new parameters a default, and "
             f"keep old ones until no job needs them; then retry the dead letter."
         )
+
+
+class ChildDied(InturnError):
+    """The process of its own that ran a job (``process=True``) ended before the job did."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        super().__init__(f"its process {how}")
 
 
 class JobFailed(InturnError):

@@ -100,6 +100,14 @@ class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a running job is, as its handler said: from 0 to 1, in words, and when."""
+
+    fraction: float
+    note: str = ""
+    at: datetime
+
+
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job with its state and everything a person asks about it.
 
@@ -120,6 +128,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     leased_until: datetime | None = None
     waits_for: tuple[UUID, ...] = ()
     suspect: bool = False
+    progress: Progress | None = None  # of a running job whose handler says how far it is
     died_at: datetime | None = None
     cancelled_by: str | None = None
     reason: str | None = None  # why it is dead or cancelled

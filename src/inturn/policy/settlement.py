@@ -272,15 +272,16 @@ _UNKEEPABLE = str.maketrans({"\x00": "\\0"})
 
 def error_text(verdict: Retry | Bury) -> str:
     """Return the error as text every store can keep: no NUL, no lone surrogate, not endless."""
-    return _keepable(verdict.error)
+    return keepable(verdict.error)
 
 
 def reason_text(verdict: Bury) -> str:
     """Return why a job is dead, as text every store can keep."""
-    return _keepable(verdict.error if verdict.reason is None else verdict.reason)
+    return keepable(verdict.error if verdict.reason is None else verdict.reason)
 
 
-def _keepable(text: str) -> str:
+def keepable(text: str) -> str:
+    """Return text as every store can keep it: no NUL, no lone surrogate, not endless."""
     text = text.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()
     if len(text) > bounds.ERROR_CHARS_MAX:
         text = text[: bounds.ERROR_CHARS_MAX - 1] + "…"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, tag=True):
     """The job did what it was for. ``result`` is JSON text to keep for a while, or nothing."""
 
     result: str | None = None
     result_seconds: float | None = None  # how long the result is kept; None: the default
 
 
-class Retry(msgspec.Struct, frozen=True):
+class Retry(msgspec.Struct, frozen=True, tag=True):
     """The attempt failed; run the job again after a delay.
 
     ``counted=False`` gives the attempt back: the job was not to blame (it is still running
@@ -24,7 +24,7 @@ class Retry(msgspec.Struct, frozen=True):
     counted: bool = True
 
 
-class Bury(msgspec.Struct, frozen=True):
+class Bury(msgspec.Struct, frozen=True, tag=True):
     """The job cannot succeed; set it aside for a person.
 
     ``error`` is what went wrong in this attempt, ``reason`` why the job is dead: the error itself,
@@ -35,7 +35,7 @@ class Bury(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, tag=True):
     """The job was not started; give it back, its attempt uncounted."""
 
 

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from types import TracebackType
+from dataclasses import replace
+from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from inturn.model import bounds
@@ -18,7 +19,9 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.bridge import Bridge, run_on
 from inturn.queue.context import Context
+from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, Job, Options
+from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -26,6 +29,8 @@ from inturn.store.protocol import Store
 P = ParamSpec("P")
 R = TypeVar("R")
 Answer = TypeVar("Answer")
+AnyHook = TypeVar("AnyHook", bound=Hook)
+AnyAround = TypeVar("AnyAround", bound=Around | AroundManager)
 
 
 class Declaration:
@@ -46,8 +51,7 @@ class Declaration:
     def __call__(self, function: Callable[P, R], /) -> Job[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Job[Any, Any]:
         """Make a job of a function."""
-        names = sys._getframe(1).f_locals
-        return self._app._declare(function, self._kind, self._settings, names)
+        return self._app._declare(function, self._kind, self._settings, sys._getframe(1))
 
 
 class App:
@@ -67,6 +71,7 @@ class App:
         self.url = url
         self.clock = clock
         self.jobs: dict[str, Job[Any, Any]] = {}
+        self.hooks = Hooks()
         self._store = connect(url, clock=clock)
         self._is_open = False
         self._home: asyncio.AbstractEventLoop | None = None
@@ -116,25 +121,21 @@ class App:
     ) -> Any:
         """Make a job of a function: ``@app.job``, or ``@app.job(queue="mail", attempts=5)``.
 
+        An ``async def`` runs on the worker's event loop, a ``def`` on a thread.
+
         - ``kind``: its name in the store, by default the function's;
         - ``attempts``, or a whole ``retry`` policy: how often it is tried, and when again;
-        - ``timeout``: seconds after which an attempt is ended and counts as failed;
-        - ``process``: run it in a process of its own, to be killed at its timeout: refused as yet;
+        - ``timeout``: seconds after which an attempt is ended and counts as failed: an ``async
+          def`` is cancelled, a ``def`` has an exception raised in it as soon as it runs Python
+          code, and a ``process`` is killed;
+        - ``process``: run it in a child process, which is killed at the timeout and may die
+          without harm to the worker. The child imports the module that declares the job, so app
+          and job must stand at the top of a module;
         - ``keep_result``: for how many seconds what it returns is kept; None: not at all.
         """
-        if process:
-            raise BadInput(
-                "process=True is not built yet. Leave it out, and give the work to a process of "
-                "your own if it must be killed at its timeout."
-            )
         policy = retry or RetryPolicy()
         if attempts is not None:
-            policy = RetryPolicy(
-                attempts_max=attempts,
-                base_seconds=policy.base_seconds,
-                cap_seconds=policy.cap_seconds,
-                jitter=policy.jitter,
-            )
+            policy = replace(policy, attempts_max=attempts)
         settings = {
             "options": Options(queue=queue, priority=priority),
             "retry": policy,
@@ -144,14 +145,14 @@ class App:
         }
         if function is None:
             return Declaration(self, kind, settings)
-        return self._declare(function, kind, settings, sys._getframe(1).f_locals)
+        return self._declare(function, kind, settings, sys._getframe(1))
 
     def _declare(
         self,
         function: Callable[..., Any],
         kind: str | None,
         settings: Mapping[str, Any],
-        names: Mapping[str, Any],
+        where: FrameType,
     ) -> Job[Any, Any]:
         if not hasattr(function, "__name__"):
             raise BadInput(f"@app.job is for functions, not {shown(function)}.")
@@ -164,9 +165,39 @@ class App:
             )
         if settings["keep_result"] is not None:
             check_number("keep_result", settings["keep_result"], 0.0, bounds.DEDUPE_SECONDS_MAX)
-        job: Job[Any, Any] = Job(self, function, hints_of(function, names), kind=kind, **settings)
+        hints = hints_of(function, where.f_locals)
+        module = where.f_globals.get("__name__", "")
+        job: Job[Any, Any] = Job(self, function, hints, kind=kind, module=module, **settings)
+        if job.in_process:
+            check_findable(job)
         self.jobs[kind] = job
         return job
+
+    # Hooks
+
+    def on_start(self, function: AnyHook) -> AnyHook:
+        """Call a function, async or not, in each worker before its first claim.
+
+        If it fails, the worker ends with its error.
+        """
+        self.hooks.on_start(function)
+        return function
+
+    def on_stop(self, function: AnyHook) -> AnyHook:
+        """Call a function, async or not, in each worker after its last settle, however it ends."""
+        self.hooks.on_stop(function)
+        return function
+
+    def around(self, function: AnyAround) -> AnyAround:
+        """Put every attempt inside an ``async def`` that takes its context and yields once.
+
+        Or inside the async context manager that a function returns. What the handler raises comes
+        out of the ``yield``. For logging, tracing, database sessions; what it sets in context
+        variables a handler sees, also a ``def``. Of a job with ``process=True`` it runs in the
+        child.
+        """
+        self.hooks.around(function)
+        return function
 
     # Submitting
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from inturn.model.admissible import check_progress
 from inturn.model.job import LeasedJob
 from inturn.store.protocol import Transaction
 
@@ -16,6 +17,10 @@ class Way(Protocol):
 
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        ...
+
+    async def progress(self, fraction: float, note: str) -> None:
+        """Let it be known how far the job is; raise ``LeaseLost`` if the lease is gone."""
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -31,7 +36,7 @@ class Context:
     def __init__(self, job: LeasedJob, token: int, deadline: datetime | None, way: Way) -> None:
         self.job = job
         self.token = token  # of the lease: it only goes up, so it fences writes elsewhere
-        self.deadline = deadline
+        self.deadline = deadline  # when the attempt is ended at its timeout; None: it has none
         self._way = way
 
     @property
@@ -57,10 +62,20 @@ class Context:
         """
         await self._way.heartbeat()
 
+    async def progress(self, fraction: float, note: str = "") -> None:
+        """Say how far the job is, from 0 to 1, and in words: ``inturn jobs show`` tells it.
+
+        Cheap: it is written about once a second, however often it is said. Raises ``LeaseLost`` if
+        the job is no longer this worker's. From a ``def``: ``app.sync(ctx.progress(0.4))``.
+        """
+        check_progress(fraction, note)
+        await self._way.progress(float(fraction), note)
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open one transaction for the handler's own rows and the job's completion.
 
         It commits both or neither: if the lease was lost meanwhile it raises ``LeaseLost``, and
         nothing of it happened. After it the job is done; what the handler returns is not kept.
+        A job with ``process=True`` has no transaction: the connection is the worker's.
         """
         return self._way.transaction()

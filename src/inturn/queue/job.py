@@ -64,6 +64,7 @@ class Job(Generic[P, R]):
         hints: Hints,
         *,
         kind: str,
+        module: str,
         options: Options,
         retry: RetryPolicy,
         timeout: float | None,
@@ -73,6 +74,7 @@ class Job(Generic[P, R]):
         self.app = app
         self.function = function
         self.kind = kind
+        self.module = module  # the one that declares it: a child process finds it there
         self.retry = retry
         self.timeout = timeout
         self.keep_result = keep_result

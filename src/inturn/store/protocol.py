@@ -133,6 +133,14 @@ class Store(Protocol):
         """Prolong leases from now on; return those that are lost."""
         ...
 
+    async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:
+        """Say how far a leased job is: shown by ``job`` while it runs under this lease.
+
+        Raises ``LeaseLost`` if the lease is gone. Costs nothing when the job is settled: ``prune``
+        takes away what was said of jobs that run no more.
+        """
+        ...
+
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
 

@@ -3,66 +3,134 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
-from collections.abc import Awaitable
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import isnan
 from random import Random
 from time import perf_counter
 from typing import Any
 
+from inturn.log import log_not_ended
+from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.model.lease import Lease
 from inturn.policy.retry import after_failure
 from inturn.policy.settlement import Outcome
-from inturn.policy.verdict import Bury, Done, Verdict
+from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
+from inturn.worker.own_thread import on_own_thread
+from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
 _DONE = Done()
+_FORK_EXIT_CODE = 70  # a forked child came back from a handler: EX_SOFTWARE
+
+Complaint = Callable[[str, Exception], None]
 
 
 class Attempts:
-    """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome."""
+    """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
-    def __init__(self, job: Job[Any, Any], random: Random) -> None:
+    - ``watch``: who ends what takes too long; None where someone else does, as for a child process;
+    - ``complain``: called with the kind, and why what a job returned is not kept.
+    """
+
+    def __init__(
+        self, job: Job[Any, Any], random: Random, *, watch: Watch | None, complain: Complaint
+    ) -> None:
         self._job = job
         self._random = random
-        self.is_async = job.is_async
+        self._watch = watch
+        self._complain = complain
+        self._is_surrounded = job.app.hooks.has_arounds
+        self._has_context = job.has_context or self._is_surrounded
+        self._pid = os.getpid()
+        self.is_on_loop = job.is_async or self._is_surrounded
 
-    async def on_loop(self, lease: Lease, leased: LeasedJob, way: Way) -> Outcome:
-        """Make an attempt with a handler that is an ``async def``."""
+    async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
+        """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._arguments(lease, leased, way)
-            call = self._job.function(*args, **kwargs)
-            value = await (call if leased.timeout_seconds is None else _timed(call, leased))
+            args, kwargs = self._job.arguments.decode(leased.payload)
+            if not self._has_context:
+                value = await self._awaited(args, kwargs, leased)
+            else:
+                context = self._context(token, leased, way)
+                if self._job.has_context:
+                    args = [context, *args]
+                if self._is_surrounded:
+                    value = await self._job.app.hooks.surround(
+                        context, lambda: self._awaited(args, kwargs, leased)
+                    )
+                else:
+                    value = await self._awaited(args, kwargs, leased)
             verdict: Verdict = self._done(value)
-        except Exception as error:
-            verdict = self._failed(leased, error)
+        except BaseException as error:
+            self._end_fork(error)
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise  # nobody waits for the outcome any more
+            verdict = self.failed(leased, error)
+        else:
+            self._end_fork(None)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def on_thread(self, lease: Lease, leased: LeasedJob, way: Way) -> Outcome:
+    def on_thread(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
         """Make an attempt with a handler that is a ``def``."""
         began = perf_counter()
         try:
-            args, kwargs = self._arguments(lease, leased, way)
-            verdict: Verdict = self._done(self._job.function(*args, **kwargs))
-        except Exception as error:
-            verdict = self._failed(leased, error)
+            args, kwargs = self._job.arguments.decode(leased.payload)
+            if self._has_context:
+                args = [self._context(token, leased, way), *args]
+            verdict: Verdict = self._done(self._called(args, kwargs, leased))
+        except BaseException as error:
+            verdict = self.failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def _arguments(
-        self, lease: Lease, leased: LeasedJob, way: Way
-    ) -> tuple[list[Any], dict[str, Any]]:
-        args, kwargs = self._job.arguments.decode(leased.payload)
-        if not self._job.has_context:
-            return args, kwargs
+    def failed(self, leased: LeasedJob, error: BaseException) -> Verdict:
+        """Decide what becomes of a job whose attempt failed."""
+        if isinstance(error, PayloadMismatch):
+            return Bury(str(error))
+        policy = self._job.retry
+        if policy.attempts_max != leased.attempts_max:  # it was accepted before a deploy
+            policy = replace(policy, attempts_max=leased.attempts_max)
+        error = _in_words(error)
+        verdict = after_failure(leased.attempt, error, policy=policy, random=self._random)
+        if type(verdict) is Retry:
+            return Retry(_possible(verdict.delay_seconds), verdict.error, bool(verdict.counted))
+        return verdict
+
+    def _awaited(
+        self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob
+    ) -> Awaitable[Any]:
+        if not self._job.is_async:
+            return on_own_thread(lambda: self._called(args, kwargs, leased))
+        call: Awaitable[Any] = self._job.function(*args, **kwargs)
+        if leased.timeout_seconds is None or self._watch is None:
+            return call
+        return _timed(call, leased.kind, leased.timeout_seconds)
+
+    def _called(self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob) -> Any:
+        try:
+            if leased.timeout_seconds is None or self._watch is None:
+                value = self._job.function(*args, **kwargs)
+            else:
+                call = partial(self._job.function, *args, **kwargs)
+                value = self._watch.call(leased.kind, leased.timeout_seconds, call)
+        except BaseException as error:
+            self._end_fork(error)
+            raise
+        self._end_fork(None)
+        return value
+
+    def _context(self, token: int, leased: LeasedJob, way: Way) -> Context:
         deadline = None
         if leased.timeout_seconds is not None:
             deadline = datetime.now(UTC) + timedelta(seconds=leased.timeout_seconds)
-        return [Context(leased, lease.token, deadline, way), *args], kwargs
+        return Context(leased, token, deadline, way)
 
     def _done(self, value: Any) -> Done:
         if value is None or self._job.keep_result is None:
@@ -71,21 +139,55 @@ class Attempts:
             return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
-            said = f"job {self._job.kind!r} is done, and its result is not kept: {error}"
-            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            self._complain(self._job.kind, error)
             return _DONE
 
-    def _failed(self, leased: LeasedJob, error: Exception) -> Verdict:
-        if isinstance(error, PayloadMismatch):
-            return Bury(str(error))
-        return after_failure(leased.attempt, error, policy=self._job.retry, random=self._random)
+    def _end_fork(self, error: BaseException | None) -> None:
+        """End a process that a handler forked and that came back here: it must not go on as if it
+        were the worker.
+        """
+        if os.getpid() != self._pid:
+            os._exit(0 if error is None else _FORK_EXIT_CODE)
 
 
-async def _timed(call: Awaitable[Any], leased: LeasedJob) -> Any:
+async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:
+    """Await a handler and cancel it at its timeout. However it takes that, the attempt failed."""
+    loop = asyncio.get_running_loop()
+    late = loop.call_later(
+        seconds + GRACE_SECONDS, lambda: log_not_ended(kind, seconds, on_thread=False)
+    )
+    timer = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(leased.timeout_seconds) as timer:
-            return await call
-    except TimeoutError as error:
-        if not timer.expired():
-            raise
-        raise TimeoutError(f"it took longer than {leased.timeout_seconds:g} s") from error
+        async with timer:
+            value = await call
+    except BaseException as error:
+        if timer.expired() and not _is_cancelled():
+            raise took_too_long(seconds) from error
+        raise
+    finally:
+        late.cancel()
+    if timer.expired():
+        raise took_too_long(seconds)
+    return value
+
+
+def _is_cancelled() -> bool:
+    """Whether someone wants what runs here to end; else a CancelledError is the handler's own."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+def _in_words(error: BaseException) -> BaseException:
+    """Return an error that says what a person should know of one that says little by itself."""
+    if isinstance(error, SystemExit):
+        return SystemExit(f"it called sys.exit({'' if error.code is None else repr(error.code)})")
+    if type(error) in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+        return type(error)("the handler raised it by itself, for nobody had asked it to end")
+    return error
+
+
+def _possible(delay_seconds: float) -> float:
+    """Return a delay that a store takes, whatever a handler asked for."""
+    if isnan(delay_seconds):
+        return 0.0
+    return min(max(float(delay_seconds), 0.0), bounds.DELAY_SECONDS_MAX)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from random import Random
+from time import monotonic
 from typing import Protocol
 
 from inturn.model.errors import StoreError
@@ -64,17 +65,19 @@ class Heartbeat:
     async def step(self) -> None:
         """Do what is due."""
         try:
+            began = monotonic()
             leases = self._watched.leases()
             if leases:
                 lost = await self._store.extend(leases, lease_seconds=self._lease_seconds)
                 if lost:
                     self._watched.lost(lost)
-            await self._store.beat(self._watched.view())
             self._sweep_in -= self.pause_seconds
-            if self._sweep_in <= 0:
+            # A step that was held up might find its own worker's leases run out: the next sweeps.
+            if self._sweep_in <= 0 and monotonic() - began < self._lease_seconds / 2:
                 # Not all workers at one moment.
                 self._sweep_in = self._sweep_seconds * (0.75 + self._random.random() / 2)
                 self._watched.reclaimed(await self._store.reclaim())
+            await self._store.beat(self._watched.view())
             self._watched.beaten()
         except StoreError as error:
             self.trouble(error)

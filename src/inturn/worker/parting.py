@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from inturn.executor.call import ON_LOOP
-from inturn.executor.ticket import LocalTicket, State
-from inturn.model.job import LeasedJob
-from inturn.policy.settlement import Outcome
-from inturn.policy.verdict import Release, Retry
+from inturn.executor.ticket import LocalTicket
+from inturn.policy.verdict import Retry
 
 PART_SECONDS_MAX = 1.0  # for each: what the loop is at, handlers that clean up, a last word
 
@@ -33,8 +31,3 @@ async def cancel_all(tickets: Sequence[LocalTicket]) -> None:
         for late in pending:
             late.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-
-
-def given_back(ticket: LocalTicket, job: LeasedJob) -> Outcome:
-    """Say of a job that has no outcome of its own that others may run it."""
-    return Outcome(job, STILL_RUNS if ticket.state is State.RUNNING else Release())

@@ -29,6 +29,10 @@ class Prefetch:
             measured = jobs / seconds
             self.ended_per_second += _WEIGHT * (measured - self.ended_per_second)
 
+    def slowed(self) -> None:
+        """Note that what was claimed ahead was not started soon: claim for free slots only."""
+        self.ended_per_second = 0.0
+
     def wanted(self, in_hand: int, busy: int) -> int:
         """Return how many jobs to claim now.
 

@@ -14,14 +14,19 @@ from inturn.policy.verdict import Done, Release
 class Run:
     """One lease and its jobs. What has ended is said once; what has not stays leased."""
 
-    __slots__ = ("_all_said", "_noted", "_told", "ended", "is_over", "is_started", "lease", "left")
+    __slots__ = (
+        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_over", "is_slow", "is_started",
+        "lease", "left",
+    )  # fmt: skip
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, claimed_at: float = 0.0) -> None:
         self.lease: Lease = claim.lease
+        self.claimed_at = claimed_at
         self.left = len(claim.jobs)
         self.ended: list[Outcome] = []
         self.is_started = False
         self.is_over = False  # nothing more of it may start
+        self.is_slow = False  # a lane whose jobs take long: what has not started is given back
         self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
         self._told = 0  # … and those it was told of: counted on the loop
         self._all_said: asyncio.Event | None = None  # made by who waits until it was
@@ -83,9 +88,9 @@ class Runs:
         self._changed: dict[tuple[int, int | None], Run] = {}
         self.in_hand = 0
 
-    def take(self, claim: Claim) -> Run:
-        """Begin with a claim."""
-        run = Run(claim)
+    def take(self, claim: Claim, claimed_at: float = 0.0) -> Run:
+        """Begin with a claim, at a time."""
+        run = Run(claim, claimed_at)
         self._runs[_name(claim.lease)] = run
         self.in_hand += run.left
         return run

@@ -10,19 +10,21 @@ from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
 from inturn.store.protocol import Store, Transaction
+from inturn.worker.reporter import Reporter
 from inturn.worker.runs import Run
 
 
 class LeaseWay:
     """The ways of one job, by its lease."""
 
-    __slots__ = ("_job", "_lease_seconds", "_run", "_store", "_worker", "is_settled")
+    __slots__ = ("_job", "_lease_seconds", "_reporter", "_run", "_store", "_worker", "is_settled")
 
     def __init__(
         self, store: Store, worker: str, run: Run, job: LeasedJob, lease_seconds: float
     ) -> None:
         self._store, self._worker, self._run, self._job = store, worker, run, job
         self._lease_seconds = lease_seconds
+        self._reporter: Reporter | None = None  # made by a handler that says how far it is
         self.is_settled = False
 
     async def heartbeat(self) -> None:
@@ -31,6 +33,14 @@ class LeaseWay:
         lost = await self._store.extend([lease], lease_seconds=self._lease_seconds)
         if lost or self._run.is_over:
             raise LeaseLost([lease.token])
+
+    async def progress(self, fraction: float, note: str) -> None:
+        """Let it be known how far the job is; raise ``LeaseLost`` if the lease is gone."""
+        if self._run.is_over:
+            raise LeaseLost([self._run.lease.token])
+        if self._reporter is None:
+            self._reporter = Reporter(self._report)
+        await self._reporter.say(fraction, note)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -41,3 +51,11 @@ class LeaseWay:
             done = Settlement(self._run.lease, [Outcome(self._job, Done())])
             await transaction.settle([done], worker=self._worker)
         self.is_settled = True
+
+    def end(self) -> None:
+        """Hear that the attempt has ended."""
+        if self._reporter is not None:
+            self._reporter.end()
+
+    async def _report(self, fraction: float, note: str) -> None:
+        await self._store.progress(self._run.lease, self._job.id, fraction=fraction, note=note)

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.errors import UnknownJob
-from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView
+from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView, Progress
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
@@ -199,6 +199,9 @@ def _view(row: Any) -> JobView:
         leased_until=row["leased_until"],
         waits_for=tuple(row["waits_for"] or ()),
         suspect=row["suspect"],
+        progress=None
+        if row["fraction"] is None
+        else Progress(fraction=row["fraction"], note=row["note"], at=row["said_at"]),
         died_at=row["died_at"],
         cancelled_by=row["cancelled_by"],
         reason=row["reason"],

@@ -34,6 +34,21 @@ async def lanes(
     return Page(rows=found, cursor=encode_cursor(found[-1].id) if len(rows) > rows_max else None)
 
 
+async def beat(connection: Connection, worker: WorkerView, now: datetime | None) -> None:
+    """Write down that a worker lives, and what it takes."""
+    await connection.execute(
+        query("beat"),
+        worker.id,
+        worker.host,
+        worker.pid,
+        worker.version,
+        list(worker.queues),
+        list(worker.kinds),
+        worker.running,
+        now,
+    )
+
+
 async def workers(connection: Connection) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
     return [

@@ -23,6 +23,7 @@ from inturn.model.admissible import (
     check_name,
     check_number,
     check_queues,
+    check_report,
     check_settings,
     check_state,
     check_time,
@@ -45,6 +46,7 @@ from inturn.store.postgres.enqueue import enqueue
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.progress import progress
 from inturn.store.postgres.settle import settle, settled
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
@@ -212,6 +214,12 @@ class PostgresStore:
             lambda connection: extend(connection, leases, lease_seconds, self._now())
         )
 
+    async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:
+        """Say how far a leased job is."""
+        check_report(lease, job, fraction, note)
+        said = functools.partial(progress, lease=lease, job=job, fraction=fraction, note=note)
+        await self._pool.run(lambda connection: said(connection, now=self._now()))
+
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
         settlements = listed("settlements", settlements)
@@ -294,19 +302,7 @@ class PostgresStore:
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives."""
         check_worker(worker)
-        await self._pool.run(
-            lambda connection: connection.execute(
-                query("beat"),
-                worker.id,
-                worker.host,
-                worker.pid,
-                worker.version,
-                list(worker.queues),
-                list(worker.kinds),
-                worker.running,
-                self._now(),
-            )
-        )
+        await self._pool.run(lambda connection: status.beat(connection, worker, self._now()))
 
     # Operators
 

@@ -10,6 +10,7 @@ from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.lane_row import LaneRow
+from inturn.store.sqlite.progress import said_of
 from inturn.store.sqlite.rows import WHOLE_JOB, errors_of, job_of
 from inturn.store.sqlite.settled import decode_ranges, holds
 from inturn.store.sqlite.times import Micros, time_of, time_or_none
@@ -97,6 +98,7 @@ def _parked(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView |
         worker=worker,
         leased_until=time_or_none(until),
         suspect=bool(suspect),
+        progress=None if token is None else said_of(connection, id, token),
     )
 
 
@@ -125,6 +127,8 @@ def _in_keyed_lane(connection: sqlite3.Connection, row: tuple[Any, ...], lane: L
         worker, until = _lease(connection, lane.token)
         state = JobState.RUNNING
         held: dict[str, Any] = {"worker": worker, "leased_until": time_or_none(until)}
+        if lane.token is not None:
+            held["progress"] = said_of(connection, row[0], lane.token)
         return JobView(**view, **history, **held, state=state)
     state = JobState.RETRYING if is_head and lane.head_attempt > 0 else JobState.WAITING
     ahead = position - lane.head
@@ -154,6 +158,7 @@ def _in_open_lane(connection: sqlite3.Connection, row: tuple[Any, ...], lane: La
         attempt=1,
         worker=worker,
         leased_until=time_or_none(until),
+        progress=said_of(connection, row[0], run[0]),
     )
 
 

@@ -16,7 +16,7 @@ def extend(
 ) -> list[Lease]:
     """Prolong leases from now on; return those that are lost."""
     until = now + micros_of_seconds(lease_seconds)
-    lost = [lease for lease in leases if not _is_held(connection, lease)]
+    lost = [lease for lease in leases if not is_held(connection, lease)]
     tokens = {lease.token for lease in leases}
     connection.executemany(
         "update lease set until = ? where token = ?", [(until, token) for token in sorted(tokens)]
@@ -39,7 +39,7 @@ def lanes_under(lanes: str) -> list[int]:
     return msgspec.json.decode(lanes, type=list[int])
 
 
-def _is_held(connection: sqlite3.Connection, lease: Lease) -> bool:
+def is_held(connection: sqlite3.Connection, lease: Lease) -> bool:
     """Say whether a lease still stands: its token, and its lane under it."""
     place: tuple[int, ...]
     if lease.lane is None:

@@ -46,6 +46,7 @@ def prune_rest(connection: sqlite3.Connection, now: Micros, *, jobs: int) -> Pru
         before = now - micros_of_seconds(queue.keep_done_seconds)
         lanes += _prune_lanes(connection, queue)
         cancelled += _count(connection, query("prune_cancelled"), queue.name, before)
+    connection.execute("delete from progress where token not in (select token from lease)")
     return Pruned(
         jobs=jobs,
         lanes=lanes,

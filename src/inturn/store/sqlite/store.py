@@ -23,6 +23,7 @@ from inturn.model.admissible import (
     check_name,
     check_number,
     check_queues,
+    check_report,
     check_settings,
     check_state,
     check_time,
@@ -53,6 +54,7 @@ from inturn.store.sqlite import (
     lane_view,
     lanes,
     migrate,
+    progress,
     prune,
     queues,
     reclaim,
@@ -184,6 +186,12 @@ class SqliteStore:
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         work = partial(extend, leases=leases, lease_seconds=lease_seconds)
         return await self._write(work) if leases else []
+
+    async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:
+        """Say how far a leased job is: shown by ``job`` while it runs under this lease."""
+        check_report(lease, job, fraction, note)
+        said = partial(progress.progress, lease=lease, job=job, fraction=fraction, note=note)
+        await self._write(said)
 
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix."""

@@ -104,6 +104,8 @@ begin
     ) o
     where d.queue = o.queue and d.dedupe = o.dedupe;
     get diagnostics dedupes = row_count;
+    delete from inturn.progress p
+    where not exists (select from inturn.lease e where e.token = p.token);
     stats := inturn.fold_stats(v_now);
     delete from inturn.worker where seen_at <= v_now - interval '1 day';
     get diagnostics workers = row_count;

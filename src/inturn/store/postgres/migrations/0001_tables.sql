@@ -227,6 +227,16 @@ create table inturn.result (
 );
 create index result_until on inturn.result (until);
 
+-- How far a running job is, as its handler said under a lease; stale when that is gone. Written
+-- over in place about once a second, hence the room in its pages.
+create table inturn.progress (
+    job uuid primary key,
+    token bigint not null,
+    fraction double precision not null check (fraction between 0 and 1),
+    note text not null,
+    said_at timestamptz not null
+) with (fillfactor = 50);
+
 -- One row a settle, folded into one a minute by prune: nobody waits for a counter's lock.
 create table inturn.stat (
     queue text collate "C" not null,

@@ -66,6 +66,8 @@ with logged as (
            null, key is not null and position between head and suspect_last, null, null, null
     from logged
 )
-select distinct on (f.id) f.*, e.worker, e.until as leased_until
-from found f left join inturn.lease e on e.token = f.token
+select distinct on (f.id) f.*, e.worker, e.until as leased_until, p.fraction, p.note, p.said_at
+from found f
+left join inturn.lease e on e.token = f.token
+left join inturn.progress p on p.job = f.id and p.token = f.token
 order by f.id, f.place

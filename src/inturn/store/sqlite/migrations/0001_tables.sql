@@ -234,6 +234,15 @@ create table result (
 ) strict, without rowid;
 create index result_until on result (until);
 
+-- How far a running job is, as its handler said under a lease; stale when that is gone.
+create table progress (
+    job blob not null primary key check (length(job) = 16),
+    token integer not null,
+    fraction real not null check (fraction between 0 and 1),
+    note text not null,
+    said_at integer not null
+) strict, without rowid;
+
 -- One row a minute: with one writer a settle can add to it at once.
 create table stat (
     queue text not null,

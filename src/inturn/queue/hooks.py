@@ -1,0 +1,91 @@
+"""What an app does when a worker starts and stops, and around each attempt."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+from inturn.model.admissible import shown
+from inturn.model.errors import BadInput
+from inturn.queue.context import Context
+
+Hook = Callable[[], Awaitable[None] | None]
+Around = Callable[[Context], AsyncIterator[None]]
+AroundManager = Callable[[Context], AbstractAsyncContextManager[Any]]
+Answer = TypeVar("Answer")
+
+
+class Hooks:
+    """The hooks of one app, each list in the order of declaration."""
+
+    def __init__(self) -> None:
+        self._starts: list[Hook] = []
+        self._stops: list[Hook] = []
+        self._arounds: list[AroundManager] = []
+
+    @property
+    def has_arounds(self) -> bool:
+        """Whether something is to be done around each attempt."""
+        return bool(self._arounds)
+
+    def on_start(self, hook: Hook) -> None:
+        """Add what is called before a worker's first claim."""
+        self._starts.append(_checked("on_start", hook))
+
+    def on_stop(self, hook: Hook) -> None:
+        """Add what is called after a worker's last settle."""
+        self._stops.append(_checked("on_stop", hook))
+
+    def around(self, hook: Around | AroundManager) -> None:
+        """Add what surrounds each attempt: the first declared is the outermost."""
+        function = inspect.unwrap(_checked("around", hook))
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise BadInput(
+                f"@app.around is for an async def that yields once, or what returns an async "
+                f"context manager, and {function.__name__!r} is neither. Write `async def … yield`."
+            )
+        made: Any = asynccontextmanager(hook) if inspect.isasyncgenfunction(hook) else hook
+        self._arounds.append(made)
+
+    async def start(self) -> None:
+        """Call what is to be called at the start; the first that fails is the last."""
+        for hook in self._starts:
+            await _called(hook)
+
+    async def stop(self) -> None:
+        """Call what is to be called at the end, the last declared first, whatever fails."""
+        failures = []
+        for hook in reversed(self._stops):
+            try:
+                await _called(hook)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def surround(
+        self, context: Context, call: Callable[[], Awaitable[Answer]]
+    ) -> Answer | None:
+        """Await a call inside everything that surrounds an attempt.
+
+        None if something around it took in what the call raised, as a context manager may.
+        """
+        async with AsyncExitStack() as stack:
+            for around in self._arounds:
+                await stack.enter_async_context(around(context))
+            return await call()
+        return None
+
+
+def _checked(name: str, hook: Any) -> Any:
+    if not callable(hook):
+        raise BadInput(f"@app.{name} is for functions, not {shown(hook)}.")
+    return hook
+
+
+async def _called(hook: Hook) -> None:
+    answer = hook()
+    if inspect.isawaitable(answer):
+        await answer

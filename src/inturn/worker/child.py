@@ -1,0 +1,191 @@
+"""A child process of a worker: makes one attempt after another, until its worker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from itertools import count
+from queue import SimpleQueue
+from random import Random
+from typing import Any, Literal, NoReturn
+
+from inturn.model.errors import BadInput, LeaseLost, StoreError
+from inturn.policy.retry import describe
+from inturn.policy.settlement import Outcome
+from inturn.policy.verdict import Release
+from inturn.queue.job import Job
+from inturn.store.protocol import Transaction
+from inturn.worker import wire
+from inturn.worker.attempt import Attempts
+from inturn.worker.program import find_job
+
+
+def main(descriptor: int) -> None:
+    """Take jobs from the socket of this number, one at a time, until it is closed."""
+    # A terminal or a supervisor signals all of a worker's processes at once, and what runs is to
+    # be finished: the worker says when a child ends. No SIG_IGN, which programs that a handler
+    # starts would inherit.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, _leave_it_to_the_worker)
+    Child(Line(socket.socket(fileno=descriptor))).run()
+
+
+class Line:
+    """The socket to the worker. What is said may come from any thread; one thread listens."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.set_inheritable(False)
+        self._incoming = connection.makefile("rb")
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def say(self, word: wire.Word) -> None:
+        """Say a word; a worker that is gone does not hear it."""
+        try:
+            with self._lock:
+                self._connection.sendall(wire.written(word))
+        except OSError:
+            _end_all()
+
+    def hear(self) -> wire.Word | None:
+        """Wait for a word; None when the worker is gone, or wants no more."""
+        try:
+            head = self._incoming.read(wire.LENGTH_BYTES)
+            if len(head) < wire.LENGTH_BYTES:
+                return None
+            return wire.read(self._incoming.read(int.from_bytes(head)))
+        except OSError:
+            return None
+
+
+class Child:
+    """Makes attempts on the main thread, while another listens to the worker."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._begins: SimpleQueue[wire.Begin | None] = SimpleQueue()
+        self._asked: dict[int, Future[wire.Answer]] = {}
+        self._numbers = count(1)
+        self._is_busy = False
+        self._attempts: dict[str, Attempts] = {}
+        self._jobs: dict[str, Job[Any, Any]] = {}
+        self._complaints: list[str] = []
+
+    def run(self) -> None:
+        """Find the jobs, then make attempts until the worker wants no more."""
+        welcome = self._line.hear()
+        if not isinstance(welcome, wire.Welcome):
+            return
+        self._line.say(wire.Ready(self._find(welcome)))
+        threading.Thread(target=self._listen, name="inturn-line", daemon=True).start()
+        while (begin := self._begins.get()) is not None:
+            self._complaints.clear()
+            verdict = self._attempt(begin).verdict
+            assert not isinstance(verdict, Release), "an attempt was made"
+            said = self._complaints[0] if self._complaints else None
+            self._is_busy = False
+            self._line.say(wire.Ended(verdict, said))
+
+    async def ask(
+        self, verb: Literal["heartbeat", "progress"], fraction: float = 0.0, note: str = ""
+    ) -> wire.Answer:
+        """Ask the worker for what only it can do."""
+        number = next(self._numbers)
+        answered: Future[wire.Answer] = Future()
+        self._asked[number] = answered
+        self._line.say(wire.Ask(number, verb, fraction, note))
+        return await asyncio.wrap_future(answered)
+
+    def _find(self, welcome: wire.Welcome) -> dict[str, str]:
+        """Import the modules of the jobs; return the kinds that are not there, and why."""
+        sys.argv[:] = welcome.program.arguments
+        missing: dict[str, str] = {}
+        for kind, module in welcome.modules.items():
+            try:
+                job = find_job(welcome.program.load(module), kind)
+            except BaseException as error:
+                missing[kind] = f"importing module {module!r} failed with {describe(error)}"
+                continue
+            if job is None:
+                missing[kind] = f"neither it nor its app stands in module {module!r}"
+                continue
+            self._jobs[kind] = job
+            self._attempts[kind] = Attempts(
+                job,
+                Random(),
+                watch=None,
+                complain=lambda kind, error: self._complaints.append(str(error)),
+            )
+        return missing
+
+    def _attempt(self, begin: wire.Begin) -> Outcome:
+        attempts = self._attempts[begin.job.kind]
+        way = LineWay(self, begin.token)
+        if not attempts.is_on_loop:
+            return attempts.on_thread(begin.token, begin.job, way)
+
+        async def on_loop() -> Outcome:
+            try:
+                return await attempts.on_loop(begin.token, begin.job, way)
+            finally:
+                # Its connections live on this loop, which ends with the attempt.
+                await self._jobs[begin.job.kind].app.close()
+
+        return asyncio.run(on_loop())
+
+    def _listen(self) -> None:
+        while (word := self._line.hear()) is not None:
+            if isinstance(word, wire.Begin):
+                self._is_busy = True
+                self._begins.put(word)
+            elif isinstance(word, wire.Answer) and (asked := self._asked.pop(word.number, None)):
+                asked.set_result(word)
+        if self._is_busy:
+            _end_all()
+        self._begins.put(None)
+
+
+class LineWay:
+    """From a handler in a child to the store: over the line to the worker."""
+
+    def __init__(self, child: Child, token: int) -> None:
+        self._child, self._token = child, token
+
+    async def heartbeat(self) -> None:
+        """Have the worker prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        self._look_at(await self._child.ask("heartbeat"))
+
+    async def progress(self, fraction: float, note: str) -> None:
+        """Have the worker let it be known how far the job is."""
+        self._look_at(await self._child.ask("progress", fraction, note))
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Refuse: what commits with the job's end needs the worker's own connection."""
+        raise BadInput(
+            "a job with process=True has no ctx.transaction(): the connection that says that the "
+            "job is done is the worker's, in another process. Leave out process=True, or make "
+            "the handler's writes idempotent by ctx.id and fence them with ctx.token."
+        )
+
+    def _look_at(self, answer: wire.Answer) -> None:
+        if answer.is_lost:
+            raise LeaseLost([self._token])
+        if answer.error is not None:
+            raise StoreError(answer.error)
+
+
+def _leave_it_to_the_worker(*_: object) -> None:
+    pass
+
+
+def _end_all() -> NoReturn:
+    """End this process and whatever its handler has started: nobody waits for it any more."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -1,0 +1,237 @@
+"""The child processes of a worker: started when needed, kept for the next job, never shared."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from inturn.model.errors import ChildDied, LeaseLost, StoreError
+from inturn.model.job import LeasedJob
+from inturn.policy.verdict import Bury, Done, Retry
+from inturn.queue.context import Way
+from inturn.queue.job import Job
+from inturn.queue.places import unfindable
+from inturn.worker import wire
+from inturn.worker.program import Program, check_found
+from inturn.worker.watch import took_too_long
+
+IDLE_SECONDS = 60.0  # a child without work is ended after this
+END_SECONDS_MAX = 5.0  # for one that was asked to end
+START_SECONDS_MAX = 120.0  # for one that imports its modules
+DRAIN_SECONDS = 0.5  # for the last words of one that is gone
+
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from inturn.worker.child import main; main(int(sys.argv[1]))"
+)
+
+
+class Children:
+    """As many child processes as attempts that run at once, each with one job at a time."""
+
+    def __init__(self, jobs: Sequence[Job[Any, Any]]) -> None:
+        self._jobs = jobs
+        self._idle: dict[Child, asyncio.TimerHandle] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Start the first child, and refuse jobs that it cannot find."""
+        if self._jobs:
+            for job in self._jobs:
+                check_found(job)
+            self._keep(await self._new())
+
+    async def stop(self) -> None:
+        """End every child; none has a job any more."""
+        for child in list(self._idle):
+            self._end(child)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def attempt(
+        self, token: int, leased: LeasedJob, way: Way
+    ) -> tuple[Done | Retry | Bury, str | None]:
+        """Have a child make an attempt; return its verdict, and why its result is not kept.
+
+        Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
+        """
+        child = await self._take()
+        seconds = leased.timeout_seconds
+        deadline = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                ended = await child.attempt(wire.Begin(token, leased, deadline), way)
+        except BaseException as error:
+            await child.kill()
+            if timer.expired() and isinstance(error, TimeoutError):
+                raise took_too_long(seconds or 0.0) from None
+            raise
+        self._keep(child)
+        return ended.verdict, ended.complaint
+
+    async def _take(self) -> Child:
+        while self._idle:
+            child, timer = self._idle.popitem()
+            timer.cancel()
+            if child.lives:
+                return child
+            self._end(child)
+        return await self._new()
+
+    def _keep(self, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle[child] = loop.call_later(IDLE_SECONDS, self._end, child)
+
+    def _end(self, child: Child) -> None:
+        if (timer := self._idle.pop(child, None)) is not None:
+            timer.cancel()
+        ending = asyncio.get_running_loop().create_task(child.end(), name="inturn-child-ends")
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def _new(self) -> Child:
+        child = await Child.start()
+        try:
+            modules = {job.kind: job.module for job in self._jobs}
+            async with asyncio.timeout(START_SECONDS_MAX):
+                ready = await child.welcome(wire.Welcome(Program.here(), modules))
+            for kind, why in ready.missing.items():
+                raise unfindable(kind, why)
+        except BaseException as error:
+            await child.kill()
+            if isinstance(error, TimeoutError):
+                raise ChildDied(f"was not ready after {START_SECONDS_MAX:g} s") from error
+            raise
+        return child
+
+
+class Child:
+    """One child process, and the line to it."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._process, self._reader, self._writer = process, reader, writer
+
+    @classmethod
+    async def start(cls) -> Child:
+        """Start a process of its own session, so that it can be killed with all it started.
+
+        It is spawned and not forked, for a worker has threads, and shares nothing with it but
+        standard output and error.
+        """
+        ours, theirs = socket.socketpair()
+        path = msgspec.json.encode(sys.path)
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
+                    *("-c", _BOOT, str(theirs.fileno()), path.decode()),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return cls(process, *await asyncio.open_connection(sock=ours))
+
+    @property
+    def lives(self) -> bool:
+        """Whether it could take a job."""
+        return self._process.returncode is None
+
+    async def welcome(self, welcome: wire.Welcome) -> wire.Ready:
+        """Tell a new child what it needs to know; wait until it is ready."""
+        self._writer.write(wire.written(welcome))
+        ready = await self._hear()
+        assert isinstance(ready, wire.Ready)
+        return ready
+
+    async def attempt(self, begin: wire.Begin, way: Way) -> wire.Ended:
+        """Have it make an attempt; answer what the handler asks meanwhile."""
+        self._writer.write(wire.written(begin))
+        while not isinstance(word := await self._hear(), wire.Ended):
+            assert isinstance(word, wire.Ask)
+            self._writer.write(wire.written(await _answer(word, way)))
+        return word
+
+    async def kill(self) -> None:
+        """End it now, with all that its handler has started."""
+        self._kill()
+        await self._process.wait()
+        self._writer.close()
+
+    async def end(self) -> None:
+        """Let it end by itself, or else end it."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), END_SECONDS_MAX)
+        except TimeoutError:
+            await self.kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _hear(self) -> wire.Word:
+        """Wait for a word. The process may be gone while something that it forked keeps the line
+        open, so its end is waited for as well.
+        """
+        word = asyncio.ensure_future(self._read())
+        gone = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait([word, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not word.done():
+                await asyncio.wait([word], timeout=DRAIN_SECONDS)
+            if word.done() and (heard := word.result()) is not None:
+                return heard
+            raise ChildDied(_how(await gone))
+        finally:
+            word.cancel()
+            gone.cancel()
+
+    async def _read(self) -> wire.Word | None:
+        try:
+            head = await self._reader.readexactly(wire.LENGTH_BYTES)
+            return wire.read(await self._reader.readexactly(int.from_bytes(head)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+
+async def _answer(ask: wire.Ask, way: Way) -> wire.Answer:
+    try:
+        if ask.verb == "heartbeat":
+            await way.heartbeat()
+        else:
+            await way.progress(ask.fraction, ask.note)
+    except LeaseLost:
+        return wire.Answer(ask.number, is_lost=True)
+    except StoreError as error:
+        return wire.Answer(ask.number, error=str(error))
+    return wire.Answer(ask.number)
+
+
+def _how(code: int) -> str:
+    """Say how a process ended, by the code it left."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,245 @@
+"""The jobs in a worker's hands: on its executor in their order, noted when they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic, perf_counter
+from typing import Any
+
+from inturn.executor import Executor
+from inturn.executor.completions import Completions
+from inturn.executor.ticket import LocalTicket
+from inturn.log import log_result_lost
+from inturn.model.job import LeasedJob
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Outcome
+from inturn.policy.verdict import Done, Release
+from inturn.worker.attempt import Attempts
+from inturn.worker.children import Children
+from inturn.worker.parting import STILL_RUNS, cancel_all
+from inturn.worker.runs import Run, Runs, released
+from inturn.worker.way import LeaseWay
+
+OPEN_KEYS = 4096  # more than jobs that may be in hand
+
+SLOW_SECONDS = 1.0
+"""A job of a lane that took so long gives back the jobs behind it; one without a key that was
+claimed so long ago and has not started is given back. Who is free takes them, by priority."""
+
+
+class Hold:
+    """A job in hand. Whoever takes the right to it first may start it, or give it back."""
+
+    __slots__ = ("_right", "is_noted", "job", "run")
+
+    def __init__(self, run: Run, job: LeasedJob) -> None:
+        self.run, self.job = run, job
+        self.is_noted = False  # whether it is said what became of it
+        self._right = [None]
+
+    def take(self) -> bool:
+        """Take the right to it; say whether it was still there. From any thread."""
+        try:
+            self._right.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class Hands:
+    """Hands what was claimed to the executor, and takes in what became of it.
+
+    ``make_way``: makes the way from a job back to the store. ``rouse``: called, from any thread,
+    when a job has ended.
+    """
+
+    def __init__(
+        self,
+        attempts: Mapping[str, Attempts],
+        children: Mapping[str, Children],
+        *,
+        make_way: Callable[[Run, LeasedJob], LeaseWay],
+        rouse: Callable[[], None],
+    ) -> None:
+        self._attempts, self._children = attempts, children
+        self._make_way, self._rouse = make_way, rouse
+        self.executor: Executor | None = None  # given when the worker begins
+        self.runs = Runs()
+        self.is_stopping = False
+        self._ended: deque[tuple[Run, Outcome, bool]] = deque()
+        self._tickets: dict[LocalTicket, Hold] = {}
+        self._completions = Completions()
+        self._open_key = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in hand, and nothing runs whose lease was lost."""
+        return not (self.runs.in_hand or self._ended or self.keys_busy)
+
+    @property
+    def keys_busy(self) -> int:
+        """How many lanes, or jobs without a key, run or wait for a slot."""
+        return 0 if self.executor is None else self.executor.keys_busy
+
+    @property
+    def running(self) -> int:
+        """How many lanes, or jobs without a key, run at this moment."""
+        executor = self.executor
+        return 0 if executor is None else executor.settings.slots - executor.free_slots
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a job has ended that was not taken in."""
+        return bool(self._ended)
+
+    async def begin(self, claims: Sequence[Claim]) -> list[Run]:
+        """Start on what was claimed: a lane's jobs one by one, others side by side."""
+        offers: list[tuple[str, Any]] = []
+        holds: list[Hold] = []
+        runs = []
+        now = monotonic()
+        for claim in claims:
+            run = self.runs.take(claim, now)
+            runs.append(run)
+            key = f"lane {claim.lease.lane}" if run.is_keyed else None
+            for job in claim.jobs:
+                hold = Hold(run, job)
+                offers.append((key or self._next_open_key(), self._job(hold)))
+                holds.append(hold)
+        assert self.executor is not None
+        tickets = await self.executor.submit_many(
+            offers, timeout=60.0, completions=self._completions
+        )
+        self._tickets.update(zip(tickets, holds, strict=True))
+        return runs
+
+    def collect(self) -> tuple[int, int]:
+        """Take in what has ended; return how many jobs, and how many have settled themselves."""
+        count, settled = len(self._ended), 0
+        for _ in range(count):
+            run, outcome, is_settled = self._ended.popleft()
+            settled += is_settled
+            self.runs.note(run, outcome, is_settled=is_settled)
+        for ticket in self._completions.take_now():
+            self._tickets.pop(ticket, None)
+        return count, settled
+
+    def give_back(self, *, claimed_before: float) -> int:
+        """Give back what still waits for a slot and was claimed before a time; return how many.
+
+        A lane's jobs behind one that runs wait for it: they are given back when it ends.
+        """
+        count = 0
+        for ticket, hold in list(self._tickets.items()):
+            run = hold.run
+            if run.claimed_at > claimed_before or (run.is_keyed and run.is_started):
+                continue
+            if not hold.take():
+                continue
+            del self._tickets[ticket]
+            ticket.cancel()
+            if not run.is_over:
+                count += 1
+                self._note(hold, released(hold.job))
+        return count
+
+    async def finish(self) -> None:
+        """Wait until what runs has ended."""
+        if self.executor is not None:
+            await self.executor.stop()
+
+    async def part(self) -> None:
+        """Give back all that is in hand, at once: what can be cancelled is, the rest goes on."""
+        self.give_back(claimed_before=monotonic())
+        held = sorted(self._tickets.items(), key=lambda one: one[1].job.position)
+        await cancel_all([ticket for ticket, _ in held])
+        for _, hold in held:
+            if not (hold.is_noted or hold.run.is_over):
+                verdict = Release() if hold.take() else STILL_RUNS
+                self._note(hold, Outcome(hold.job, verdict))
+
+    def _next_open_key(self) -> str:
+        """Return a key that no job in hand has."""
+        self._open_key = (self._open_key + 1) % OPEN_KEYS
+        return f"open {self._open_key}"
+
+    def _job(self, hold: Hold) -> Any:
+        leased, token = hold.job, hold.run.lease.token
+        attempts, children = self._attempts.get(leased.kind), self._children.get(leased.kind)
+        if attempts is None:  # of another app, behind a head of ours
+
+            async def give_back() -> None:
+                if hold.take():
+                    self._note(hold, released(leased))
+
+            return give_back
+        if attempts.is_on_loop or children is not None:
+
+            async def on_loop() -> None:
+                if self._may_start(hold):
+                    way = self._make_way(hold.run, leased)
+                    try:
+                        if children is None:
+                            outcome = await attempts.on_loop(token, leased, way)
+                        else:
+                            outcome = await _in_child(children, attempts, token, leased, way)
+                    except asyncio.CancelledError:  # the worker stops at once
+                        self._note(hold, released(leased), way.is_settled)
+                        raise
+                    finally:
+                        way.end()
+                    self._note(hold, outcome, way.is_settled)
+
+            return on_loop
+
+        def on_thread() -> None:
+            if self._may_start(hold):
+                way = self._make_way(hold.run, leased)
+                self._note(hold, attempts.on_thread(token, leased, way), way.is_settled)
+                way.end()
+
+        return on_thread
+
+    def _may_start(self, hold: Hold) -> bool:
+        """Take the right to start a job, unless it is to be given back, or is no longer ours."""
+        run = hold.run
+        if not hold.take() or run.is_over:
+            return False
+        if self.is_stopping or run.is_slow:
+            self._note(hold, released(hold.job))
+            return False
+        run.is_started = True
+        return True
+
+    def _note(self, hold: Hold, outcome: Outcome, is_settled: bool = False) -> None:
+        """Take in what became of a job; from any thread."""
+        run = hold.run
+        hold.is_noted = True
+        if run.is_keyed:
+            if type(outcome.verdict) is not Done:
+                run.is_over = True
+            elif outcome.seconds >= SLOW_SECONDS:
+                run.is_slow = True
+            if not is_settled:
+                run.owe()
+        self._ended.append((run, outcome, is_settled))
+        self._rouse()
+
+
+async def _in_child(
+    children: Children, attempts: Attempts, token: int, leased: LeasedJob, way: LeaseWay
+) -> Outcome:
+    """Make an attempt in a child process."""
+    began = perf_counter()
+    verdict: Any
+    try:
+        verdict, complaint = await children.attempt(token, leased, way)
+        if complaint is not None:
+            log_result_lost(leased.kind, complaint)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:
+        verdict = attempts.failed(leased, error)
+    return Outcome(leased, verdict, perf_counter() - began)

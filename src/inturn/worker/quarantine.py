@@ -1,0 +1,72 @@
+"""When a worker runs a suspect: alone, and without standing still for it longer than it must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inturn.worker.runs import Run
+
+LOOK_SECONDS = 5.0
+"""How often a worker that has work asks whether there is a suspect."""
+
+PATIENCE_SECONDS = 5.0
+"""How long a worker takes nothing new, the first time, so as to be empty for a suspect."""
+
+
+class Quarantine:
+    """Decides when to ask for a suspect, and when to start nothing for its sake.
+
+    A suspect is never held while something else runs: should the worker die meanwhile, a crash
+    would be counted against a job that was not running. So a worker that is busy and finds one
+    gives it back, takes nothing new until it is empty, and asks again. If that takes too long it
+    goes on as before, for as long as it has waited, and is twice as patient the next time: one
+    long job does not hold up the rest, and a suspect gets its turn in the end.
+    """
+
+    def __init__(self, queues: Iterable[str]) -> None:
+        self._look_at = dict.fromkeys(queues, 0.0)
+        self._patience = PATIENCE_SECONDS
+        self._until = 0.0  # when patience ends, while the worker empties itself
+        self.waiting: str | None = None  # the queue whose suspect the worker empties itself for
+        self.suspect: Run | None = None  # the one that runs
+
+    def is_closed(self, now: float, *, is_empty: bool) -> bool:
+        """Whether nothing may be claimed now."""
+        if self.suspect is not None:
+            return True
+        if self.waiting is None or is_empty:
+            return False
+        if now < self._until:
+            return True
+        self._look_at[self.waiting] = now + self._patience
+        self._patience *= 2
+        self.waiting = None
+        return False
+
+    def asks(self, queue: str, now: float) -> bool:
+        """Whether the next claim is to be of one job, a suspect if there is one."""
+        return queue == self.waiting or now >= self._look_at[queue]
+
+    def found(self, queue: str, now: float) -> None:
+        """Note that there is a suspect, and that the worker was not empty."""
+        self.waiting, self._until = queue, now + self._patience
+
+    def found_none(self, queue: str, now: float) -> None:
+        """Note that there is no suspect."""
+        self._look_at[queue] = now + LOOK_SECONDS
+        self.waiting = None
+        self._patience = PATIENCE_SECONDS
+
+    def take(self, run: Run) -> None:
+        """Begin with a suspect; where there was one there may be more."""
+        self.suspect, self.waiting = run, None
+        self._look_at[run.lease.queue] = 0.0
+
+    def end(self, run: Run | None) -> None:
+        """Note that a run was settled or lost."""
+        if run is not None and run is self.suspect:
+            self.suspect = None
+
+    def look_soon(self) -> None:
+        """There may be suspects in every queue."""
+        self._look_at = dict.fromkeys(self._look_at, 0.0)

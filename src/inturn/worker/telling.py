@@ -1,0 +1,120 @@
+"""What a worker has to tell its store: kept until the store has taken it, in calls that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Settlement
+from inturn.store.protocol import Store
+
+
+class Telling:
+    """Settlements that the store did not take yet, in the order of the jobs' ends.
+
+    ``told``: called with each that it took. ``refused``: called with those that it would not have.
+    ``doubted``: awaited with tokens whose leases may be lost.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        worker: str,
+        *,
+        told: Callable[[Settlement], None],
+        refused: Callable[[Sequence[Settlement]], None],
+        doubted: Callable[[Iterable[int]], Awaitable[None]],
+    ) -> None:
+        self._store, self._worker = store, worker
+        self._told, self._refused, self._doubted = told, refused, doubted
+        self._unsaid: list[Settlement] = []
+
+    def __bool__(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._unsaid)
+
+    def add(self, settlements: Iterable[Settlement]) -> None:
+        """Have settlements told with the next call."""
+        self._unsaid += settlements
+
+    async def settle(self) -> None:
+        """Tell the store."""
+
+        async def call(said: Sequence[Settlement]) -> list[Claim]:
+            await self._store.settle(said, worker=self._worker)
+            return []
+
+        await self._tell(call)
+
+    async def turn(self, queue: str, **options: Any) -> list[Claim] | None:
+        """Tell the store and claim what comes next; None if nothing could be claimed."""
+        if not self._unsaid:
+            return await self._store.claim(queue, worker=self._worker, **options)
+
+        async def call(said: Sequence[Settlement]) -> list[Claim]:
+            return await self._store.turn(said, queue, worker=self._worker, **options)
+
+        return await self._tell(call)
+
+    async def _tell(
+        self, call: Callable[[Sequence[Settlement]], Awaitable[list[Claim]]]
+    ) -> list[Claim] | None:
+        said = self._unsaid
+        while True:
+            try:
+                claims = await call(said)
+                break
+            except LeaseLost as error:
+                await self._sort_out(error.tokens)
+                return None
+            except OutOfBounds:  # more than one call may carry
+                halves = _halved(said)
+                if halves is None:
+                    raise
+                first, second = halves
+                self._unsaid = [*first, *second, *self._unsaid[len(said) :]]
+                said = first
+        self._unsaid = self._unsaid[len(said) :]
+        for one in said:
+            self._told(one)
+        return claims
+
+    async def _sort_out(self, tokens: Iterable[int]) -> None:
+        """Tell what stands under doubtful leases one by one, and drop what the store refuses.
+
+        It may be someone else's to say by now. Or the store had taken it and went away before it
+        could answer: then what else is under that lease is still ours.
+        """
+        doubtful = set(tokens)
+        asked = [one for one in self._unsaid if one.lease.token in doubtful]
+        self._unsaid = [one for one in self._unsaid if one.lease.token not in doubtful]
+        refused: list[Settlement] = []
+        try:
+            while asked:
+                try:
+                    await self._store.settle([asked[0]], worker=self._worker)
+                except LeaseLost:
+                    refused.append(asked.pop(0))
+                else:
+                    self._told(asked.pop(0))
+        except StoreError:
+            self._unsaid = [*asked, *self._unsaid]
+            raise
+        finally:
+            self._refused(refused)
+        await self._doubted(doubtful)
+
+
+def _halved(said: Sequence[Settlement]) -> tuple[list[Settlement], list[Settlement]] | None:
+    """Return the first and the second half of what is to be said; None if it is one job."""
+    if len(said) > 1:
+        middle = len(said) // 2
+        return list(said[:middle]), list(said[middle:])
+    [only] = said
+    middle = len(only.outcomes) // 2
+    if not middle:
+        return None
+    lease, outcomes = only.lease, only.outcomes
+    return [Settlement(lease, outcomes[:middle])], [Settlement(lease, outcomes[middle:])]

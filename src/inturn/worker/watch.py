@@ -1,0 +1,131 @@
+"""The watch: a thread that looks at the clock while handlers do not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from types import CodeType
+from typing import TypeVar
+
+from inturn.log import log_loop_blocked, log_not_ended
+from inturn.worker.interrupt import Deadline
+
+GRACE_SECONDS = 1.0
+"""How long a handler may take to end after it was told to, before the log says that it has not."""
+
+SAY_SECONDS = 60.0
+"""How long the log is silent about a kind that blocks the loop, after it was named."""
+
+AGAIN_SECONDS = 0.01  # until a deadline that came before its call began is looked at again
+
+Answer = TypeVar("Answer")
+
+
+class Watch:
+    """Ends ``def`` handlers at their timeout, and names those that block the event loop.
+
+    - ``kinds``: which kind of job a handler's code belongs to;
+    - ``loop_seconds_max``: how long the loop may stand still before the log says so.
+    """
+
+    def __init__(self, kinds: Mapping[CodeType, str], *, loop_seconds_max: float) -> None:
+        self._kinds, self._loop_seconds_max = kinds, loop_seconds_max
+        self._changed = threading.Condition()
+        self._deadlines: set[Deadline] = set()
+        self._looks_at = 0.0
+        self._stopped = False
+        self._loop: asyncio.AbstractEventLoop
+        self._loop_thread = 0
+        self._asked_at: float | None = None  # when the loop was asked to turn, while it has not
+        self._said_at: dict[str | None, float] = {}
+        self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the loop that runs here, and every deadline, for the length of a block."""
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._thread.start()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._stopped = True
+                self._changed.notify()
+            self._thread.join()
+
+    def call(self, kind: str, seconds: float, function: Callable[[], Answer]) -> Answer:
+        """Call a handler on this thread; raise ``TimeoutError`` if it took longer than allowed."""
+        deadline = Deadline(kind, seconds)
+        with self._changed:
+            self._deadlines.add(deadline)
+            if deadline.due_at < self._looks_at:
+                self._changed.notify()
+        try:
+            answer = deadline.call(function)
+        except BaseException as error:
+            if deadline.is_struck:
+                raise took_too_long(seconds) from error
+            raise
+        finally:
+            with self._changed:
+                self._deadlines.discard(deadline)
+        if deadline.is_struck:
+            raise took_too_long(seconds)
+        return answer
+
+    def _run(self) -> None:
+        with self._changed:
+            while not self._stopped:
+                now = monotonic()
+                due = [self._look(now, deadline) for deadline in self._deadlines]
+                self._looks_at = min([now + self._loop_seconds_max / 4, *due])
+                self._look_at_loop(now)
+                self._changed.wait(max(0.0, self._looks_at - monotonic()))
+
+    def _look(self, now: float, deadline: Deadline) -> float:
+        """Do what is due about a deadline; return when to look again."""
+        if now < deadline.due_at:
+            return deadline.due_at
+        deadline.strike()
+        if not deadline.is_struck:
+            return now + AGAIN_SECONDS
+        late_at = deadline.due_at + GRACE_SECONDS
+        if now < late_at:
+            return late_at
+        if not deadline.said:
+            deadline.said = True
+            log_not_ended(deadline.kind, deadline.seconds, on_thread=True)
+        return float("inf")
+
+    def _look_at_loop(self, now: float) -> None:
+        if self._asked_at is None:
+            self._asked_at = now
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._turned)
+        elif now - self._asked_at >= self._loop_seconds_max:
+            self._name_who_blocks(now, now - self._asked_at)
+
+    def _turned(self) -> None:
+        self._asked_at = None
+
+    def _name_who_blocks(self, now: float, seconds: float) -> None:
+        """Find the handler on the loop's stack. That costs nothing until it is needed."""
+        frame = at = sys._current_frames().get(self._loop_thread)
+        while frame is not None and frame.f_code not in self._kinds:
+            frame = frame.f_back
+        kind = None if frame is None else self._kinds[frame.f_code]
+        at = frame or at
+        if at is None or now - self._said_at.get(kind, -SAY_SECONDS) < SAY_SECONDS:
+            return
+        self._said_at[kind] = now
+        log_loop_blocked(kind, seconds, f"{at.f_code.co_filename}:{at.f_lineno}")
+
+
+def took_too_long(seconds: float) -> TimeoutError:
+    """Return the error of an attempt that was ended at its timeout."""
+    return TimeoutError(f"it took longer than {seconds:g} s")

@@ -1,0 +1,158 @@
+"""Handlers that block the loop, raise what ends programs, or fork: named, counted, survived."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inturn.model.errors import JobFailed
+from inturn.policy.retry import RetryLater, RetryPolicy
+from inturn.queue.app import App
+from tests.worker.conftest import until, working
+
+ONCE = RetryPolicy(attempts_max=1)
+
+
+async def test_a_handler_that_blocks_the_loop_is_named_once(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.job
+    async def hogs() -> None:
+        time.sleep(0.6)  # noqa: ASYNC251
+
+    @app.job
+    async def waits() -> None:
+        await asyncio.sleep(0.6)
+
+    async with working(app, loop_seconds_max=0.2):
+        for job in (waits, hogs, hogs):
+            await (await job.submit()).result(timeout=30)
+    said = [one.message for one in caplog.records if "blocks the event loop" in one.message]
+    assert len(said) == 1
+    assert said[0].startswith("job 'hogs' blocks the event loop for 0.")
+    assert f"{__file__}:{hogs.function.__code__.co_firstlineno + 2}" in said[0]
+
+
+def _exit() -> None:
+    sys.exit(3)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _cancel() -> None:
+    raise asyncio.CancelledError
+
+
+def _leave() -> None:
+    raise GeneratorExit
+
+
+def _own() -> None:
+    raise _Own("boom")
+
+
+class _Own(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+@pytest.mark.parametrize("is_surrounded", [False, True], ids=["bare", "surrounded"])
+@pytest.mark.parametrize(
+    ("misbehave", "said"),
+    [
+        (_exit, r"SystemExit: it called sys\.exit\(3\)"),
+        (_interrupt, "KeyboardInterrupt: the handler raised it by itself"),
+        (_cancel, "CancelledError: the handler raised it by itself"),
+        (_leave, "GeneratorExit: the handler raised it by itself"),
+        (_own, "_Own: boom"),
+    ],
+)
+async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
+    tmp_path: Path, misbehave: Callable[[], None], said: str, is_async: bool, is_surrounded: bool
+) -> None:
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+    if is_surrounded:
+
+        @app.around
+        async def around(ctx):  # type: ignore[no-untyped-def]
+            yield
+
+    if is_async:
+
+        @app.job(retry=ONCE)
+        async def work(n: int) -> None:
+            await asyncio.sleep(0)
+            if n:
+                misbehave()
+    else:
+
+        @app.job(retry=ONCE)
+        def work(n: int) -> None:
+            if n:
+                misbehave()
+
+    async with working(app, slots=1):
+        with pytest.raises(JobFailed, match=said):
+            await (await work.submit(1)).result(timeout=30)
+        await (await work.submit(0)).result(timeout=30)
+    await app.close()
+
+
+@pytest.mark.parametrize("after", [-5.0, float("nan"), float("inf"), 1e300])
+async def test_a_time_to_come_back_that_cannot_be_does_not_end_the_worker(
+    app: App, after: float
+) -> None:
+    @app.job(retry=RetryPolicy(attempts_max=2))
+    async def work(n: int) -> None:
+        if n:
+            raise RetryLater(after=after)
+
+    async with working(app):
+        ticket = await work.submit(1)
+
+        async def has_failed() -> bool:
+            return bool((await ticket.status()).errors)
+
+        await until(has_failed)
+        await (await work.submit(0)).result(timeout=30)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+async def test_a_child_that_a_handler_forks_does_not_go_on_as_the_worker(
+    app: App, tmp_path: Path, is_async: bool
+) -> None:
+    def fork() -> int:
+        pid = os.fork()
+        if not pid:
+            (tmp_path / "child").write_text(str(os.getpid()))
+        return pid
+
+    if is_async:
+
+        @app.job
+        async def forks() -> int:
+            return fork()
+    else:
+
+        @app.job
+        def forks() -> int:
+            return fork()
+
+    async with working(app, slots=1):
+        pid = await (await forks.submit()).result(timeout=30)
+        assert pid > 0, "the parent's result is the one that counts"
+        _, code = await asyncio.to_thread(os.waitpid, pid, 0)
+        assert os.waitstatus_to_exitcode(code) == 0
+        assert int((tmp_path / "child").read_text()) == pid
+        # The worker and its store are as they were.
+        assert await (await forks.submit()).result(timeout=30) > 0
+        await asyncio.to_thread(os.wait)

@@ -1,0 +1,91 @@
+"""A handler says how far it is: seen while it runs, written about once a second, fenced."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn.model.errors import LeaseLost
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.worker import reporter
+from inturn.worker.reporter import Reporter
+from tests.worker.conftest import take_leases, until, working
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+async def test_what_a_handler_says_is_seen_while_it_runs(app: App, is_async: bool) -> None:
+    may_end = asyncio.Event()
+
+    if is_async:
+
+        @app.job
+        async def copies(ctx: Context) -> None:
+            await ctx.progress(0.1)
+            await ctx.progress(0.4, "copying")  # within the same second: written a little later
+            await may_end.wait()
+    else:
+
+        @app.job
+        def copies(ctx: Context) -> None:
+            app.sync(ctx.progress(0.1))
+            app.sync(ctx.progress(0.4, "copying"))
+            app.sync(may_end.wait())
+
+    async with working(app):
+        ticket = await copies.submit()
+
+        async def shown() -> tuple[float, str] | None:
+            said = (await ticket.status()).progress
+            return None if said is None else (said.fraction, said.note)
+
+        async def copying() -> bool:
+            return await shown() == (0.4, "copying")
+
+        await until(copying, 30)
+        may_end.set()
+        await ticket.result(timeout=30)
+        assert await shown() is None
+
+
+async def test_a_lost_lease_is_heard_of_by_a_handler_that_says_how_far_it_is(app: App) -> None:
+    begun = asyncio.Event()
+    lost: list[bool] = []
+
+    @app.job
+    async def copies(ctx: Context) -> None:
+        try:
+            while True:
+                await ctx.progress(0.5)
+                begun.set()
+                await asyncio.sleep(0.02)
+        except LeaseLost:
+            lost.append(True)
+            raise
+
+    async with working(app, lease_seconds=60, sweep_seconds=60):
+        ticket = await copies.submit()
+        await begun.wait()
+        await take_leases(app)
+        await app.run(lambda store: store.cancel(ticket.id, by="ann"))
+        await until(lambda: bool(lost), 30)
+
+
+async def test_however_often_it_is_said_little_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "PAUSE_SECONDS", 0.2)
+    written: list[float] = []
+
+    async def write(fraction: float, note: str) -> None:
+        written.append(fraction)
+
+    says = Reporter(write)
+    for n in range(1_000):
+        await says.say(n / 1_000, "")
+    assert written == [0.0]
+    await until(lambda: len(written) == 2)
+    assert written == [0.0, 0.999]
+    await says.say(0.9995, "")
+    says.end()
+    await asyncio.sleep(0.4)
+    assert written == [0.0, 0.999], "after the end nothing is written"

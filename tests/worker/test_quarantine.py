@@ -1,0 +1,204 @@
+"""Suspects run alone: a job that kills its worker is buried, and its neighbours are not harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from inturn.model.job import JobState, NewJob
+from inturn.model.lease import Claim, Lease
+from inturn.queue.app import App
+from inturn.worker import quarantine
+from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS, Quarantine
+from inturn.worker.runs import Run
+from tests.worker.conftest import take_leases, until, working
+
+POISON = 3
+
+SCRIPT = """
+    import asyncio, os, signal
+    import inturn
+
+    app = inturn.App()
+
+    @app.job(attempts=1)
+    def work(n: int) -> None:
+        ...
+
+    @app.job(attempts=2)
+    def poison() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if __name__ == "__main__":
+        asyncio.run(inturn.Worker(app, lease_seconds=1.5, sweep_seconds=0.3, slots=20).run())
+"""
+
+
+@pytest_asyncio.fixture(params=["sqlite", "postgres"])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'work.db'}"
+        return
+    found = request.getfixturevalue("postgres_url")
+    await App(found).migrate()
+    yield found
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_001_06_a_job_that_kills_its_worker_is_buried_and_its_neighbours_are_done(
+    url: str, key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The neighbours have one attempt each: a crash that was counted would bury them."""
+    monkeypatch.setenv("INTURN_STORE", url)
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    app = App(url)
+    new = [NewJob(kind="work", payload=f'{{"n":{n}}}', key=key, attempts_max=1) for n in range(10)]
+    new.insert(POISON, NewJob(kind="poison", payload="{}", key=key, attempts_max=2))
+    await app.run(lambda store: store.enqueue(new))
+
+    async def all_settled() -> bool:
+        store = await app.lend()
+        states = {(await store.job(one.id)).state for one in new}
+        return states <= {JobState.DONE, JobState.DEAD}
+
+    deaths = 0
+    async with asyncio.timeout(100):
+        while not await all_settled():
+            worker = await asyncio.create_subprocess_exec(sys.executable, str(script))
+            ending = asyncio.create_task(worker.wait())
+            while not ending.done() and not await all_settled():
+                await asyncio.wait([ending], timeout=0.1)
+            if ending.done():
+                assert worker.returncode == -9
+                deaths += 1
+            else:
+                worker.kill()
+                await ending
+    [letter] = (await app.run(lambda store: store.dead_letters())).rows
+    assert (letter.job.id, letter.attempts) == (new[POISON].id, 2)
+    assert deaths == 3, "once in company, which does not count, and twice alone"
+    assert await app.run(lambda store: store.check()) == []
+    await app.close()
+
+
+async def claim_and_vanish(app: App, count: int) -> None:
+    """Let someone claim jobs of kind ``suspect`` who will not be heard of again."""
+    new = [NewJob(kind="suspect", payload="{}") for _ in range(count)]
+    await app.run(lambda store: store.enqueue(new))
+    claimed = await app.run(
+        lambda store: store.claim("default", jobs_max=count, worker="gone", kinds=["suspect"])
+    )
+    assert sum(len(claim.jobs) for claim in claimed) == count
+
+
+async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
+    running: list[str] = []
+    beside: list[list[str]] = []
+    ran: list[str] = []
+
+    async def be(kind: str) -> None:
+        running.append(kind)
+        for _ in range(5):
+            if "suspect" in running:
+                beside.append(list(running))
+            await asyncio.sleep(0.01)
+        running.remove(kind)
+        ran.append(kind)
+
+    @app.job
+    async def suspect() -> None:
+        await be("suspect")
+
+    @app.job
+    async def work() -> None:
+        await be("work")
+
+    await claim_and_vanish(app, 3)
+    await take_leases(app, worker="gone")
+    await app.submit_many([work.call() for _ in range(30)])
+    async with working(app, slots=5):
+        await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30, 60)
+    assert beside
+    assert all(one == ["suspect"] for one in beside)
+
+
+async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_rest(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.3)
+    may_end, begun = asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    @app.job
+    async def suspect() -> None:
+        ran.append("suspect")
+
+    @app.job
+    async def long() -> None:
+        begun.set()
+        await may_end.wait()
+        ran.append("long")
+
+    @app.job
+    async def work() -> None:
+        ran.append("work")
+
+    await claim_and_vanish(app, 1)
+    await long.submit()
+    async with working(app, slots=5):
+        await begun.wait()
+        await take_leases(app, worker="gone")
+        for _ in range(5):
+            await (await work.submit()).result(timeout=30)
+            await asyncio.sleep(0.2)
+        assert ran == ["work"] * 5
+        may_end.set()
+        await until(lambda: "suspect" in ran, 60)
+    assert ran[5:7] == ["long", "suspect"]
+
+
+def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
+    rules = Quarantine(["a", "b"])
+    assert rules.asks("a", 1.0)
+    rules.found_none("a", 1.0)
+    assert not rules.asks("a", 1.0 + LOOK_SECONDS / 2)
+    assert rules.asks("b", 1.0)
+    assert rules.asks("a", 1.0 + LOOK_SECONDS)
+    now = 100.0
+    for patience in (PATIENCE_SECONDS, PATIENCE_SECONDS * 2, PATIENCE_SECONDS * 4):
+        rules.found("a", now)
+        assert rules.is_closed(now + patience * 0.9, is_empty=False)
+        now += patience
+        assert not rules.is_closed(now, is_empty=False)
+        assert not rules.asks("a", now + patience * 0.9), "it works for as long as it waited"
+        now += patience
+        assert rules.asks("a", now)
+    rules.found("a", now)
+    assert not rules.is_closed(now, is_empty=True)
+    assert (rules.waiting, rules.asks("a", now)) == ("a", True)
+    rules.found_none("a", now)
+    rules.found("a", now)
+    assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False), "patience is as at first"
+
+
+def test_while_a_suspect_runs_nothing_is_claimed() -> None:
+    rules = Quarantine(["a"])
+    lease: Any = Lease(1, "a", None, None, 1, 1, None, alone=True)  # type: ignore[arg-type]
+    run = Run(Claim(lease, []))
+    rules.take(run)
+    assert rules.is_closed(1e9, is_empty=True)
+    rules.end(None)
+    assert rules.is_closed(1e9, is_empty=True)
+    rules.end(run)
+    assert not rules.is_closed(1.0, is_empty=True)
+    assert rules.asks("a", 1.0), "there may be more"

@@ -1,0 +1,174 @@
+"""What a worker tells its store: in calls that fit, and once, whatever becomes of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from inturn.model import bounds
+from inturn.model.errors import StoreUnavailable
+from inturn.model.job import JobState
+from inturn.queue.app import App
+from inturn.worker import hands, worker
+from tests.postgres_server import PostgresServer
+from tests.worker.conftest import until, working
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_results_that_are_too_much_for_one_call_are_told_in_several(
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
+    ran: list[int] = []
+
+    @app.job
+    async def work(n: int) -> str:
+        ran.append(n)
+        return "x" * 1_000
+
+    async with working(app):
+        tickets = await app.submit_many([work.using(key=key).call(n) for n in range(30)])
+        for ticket in tickets:
+            assert await ticket.result(timeout=30) == "x" * 1_000
+    assert sorted(ran) == list(range(30))
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
+    app: App, key: str | None
+) -> None:
+    """What else is under the lease goes on, and is not given up for lost."""
+    ran: list[int] = []
+    lost = 0
+
+    @app.job
+    async def work(n: int) -> None:
+        ran.append(n)
+        await asyncio.sleep(0.01)
+
+    store: Any = await app.lend()
+
+    def losing(verb: Callable[..., Any]) -> Callable[..., Any]:
+        calls = 0
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls, lost
+            answer = await verb(*arguments, **options)
+            calls += 1
+            if calls % 8 == 1:
+                lost += 1
+                raise StoreUnavailable("it went away before it could answer.")
+            return answer
+
+        return call
+
+    store.settle = losing(store.settle)
+    async with working(app, slots=4, lease_seconds=600) as one:
+        one._prefetch.ended_per_second = 10_000.0  # long runs, so that something is left of them
+        tickets = await app.submit_many([work.using(key=key).call(n) for n in range(60)])
+        for ticket in tickets:
+            await ticket.result(timeout=60)
+    assert lost > 0
+    assert (ran if key else sorted(ran)) == list(range(60))
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_worker_goes_on_when_its_server_was_away(
+    private_postgres: Callable[..., PostgresServer], mode: Any
+) -> None:
+    """Stopped while jobs are claimed, run and settled: none is lost, none doubled, all in order."""
+    server = private_postgres()
+    app = App(server.url("postgres"))
+    await app.migrate()
+    ran: dict[str, list[int]] = defaultdict(list)
+
+    @app.job
+    async def work(key: str, n: int) -> None:
+        ran[key].append(n)
+        await asyncio.sleep(0.01)
+
+    def has_run(wanted: int) -> bool:
+        return sum(map(len, ran.values())) >= wanted
+
+    keys = [f"key {n}" for n in range(8)]
+    calls = [work.using(key=key).call(key, n) for n in range(40) for key in keys]
+    try:
+        async with working(app, slots=4, lease_seconds=15, sweep_seconds=1):
+            tickets = await app.submit_many(calls)
+            for wanted in (60, 160):
+                await until(partial(has_run, wanted), 60)
+                await asyncio.to_thread(server.stop, mode)
+                await asyncio.sleep(0.5)
+                await asyncio.to_thread(server.start)
+            for ticket in tickets:
+                await ticket.result(timeout=60)
+        assert ran == {key: list(range(40)) for key in keys}
+        assert await app.run(lambda store: store.check()) == []
+    finally:
+        await app.close()
+
+
+async def test_what_will_not_start_soon_is_given_back(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (hands, worker):
+        monkeypatch.setattr(module, "SLOW_SECONDS", 0.2)
+    may_end, begun = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        begun.set()
+        await may_end.wait()
+
+    async with working(app, slots=1) as one:
+        one._prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
+        tickets = await app.submit_many([work.call() for _ in range(20)])
+        await begun.wait()
+
+        async def given_back() -> bool:
+            states = [(await ticket.status()).state for ticket in tickets]
+            return states.count(JobState.WAITING) == 19
+
+        await until(given_back, 30)
+        assert {(await ticket.status()).attempt for ticket in tickets} == {0, 1}
+        may_end.set()
+        for ticket in tickets:
+            await ticket.result(timeout=30)
+
+
+async def test_a_slow_lane_lets_what_is_more_urgent_pass(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (hands, worker):
+        monkeypatch.setattr(module, "SLOW_SECONDS", 0.1)
+    ran: list[str] = []
+    begun = asyncio.Event()
+
+    @app.job
+    async def work(name: str) -> None:
+        ran.append(name)
+        begun.set()
+        await asyncio.sleep(0.2)
+
+    async with working(app, slots=1) as one:
+        await until(lambda: _seen(app, one.name))
+        one._prefetch.ended_per_second = 10_000.0
+        lane = work.using(key="a")
+        tickets = await app.submit_many([lane.call(f"slow {n}") for n in range(6)])
+        await begun.wait()
+        one._prefetch.ended_per_second = 0.0  # it claims nothing while its slot is taken
+        urgent = await work.using(key="b", priority=50).submit("urgent")
+        for ticket in [*tickets, urgent]:
+            await ticket.result(timeout=60)
+    assert ran.index("urgent") <= 2
+    ran.remove("urgent")
+    assert ran == [f"slow {n}" for n in range(6)]
+
+
+async def _seen(app: App, name: str) -> bool:
+    return name in {view.id for view in await app.run(lambda store: store.workers())}

@@ -1,0 +1,186 @@
+"""Timeouts end a handler wherever it runs; one that cannot be ended is named, and never doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from inturn.model.errors import JobFailed
+from inturn.policy.retry import RetryPolicy
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.worker.interrupt import Deadline, TimeIsUp
+from tests.worker.conftest import until, working
+
+ONCE = RetryPolicy(attempts_max=1)
+TWICE = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
+
+
+async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
+    threads: list[int] = []
+    cleaned: list[bool] = []
+
+    @app.job(timeout=0.2, retry=TWICE)
+    def spins() -> None:
+        threads.append(threading.get_ident())
+        try:
+            while True:
+                try:
+                    sum(range(100))
+                except Exception:
+                    pytest.fail("what ends a handler is no Exception")
+        finally:
+            cleaned.append(True)
+
+    @app.job
+    def says() -> str:
+        return "alive"
+
+    async with working(app, slots=1):
+        with pytest.raises(JobFailed, match=r"failed 2 times.*TimeoutError: it took longer than"):
+            await (await spins.submit()).result(timeout=30)
+        assert await (await says.submit()).result(timeout=30) == "alive"
+    assert len(threads) == len(cleaned) == 2
+
+
+async def test_a_def_in_a_c_call_is_named_and_settled_only_when_it_has_ended(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    @app.job(timeout=0.1, retry=TWICE)
+    def sleeps() -> None:
+        running.append(1)
+        most.append(len(running))
+        try:
+            time.sleep(1.5)
+        finally:
+            running.pop()
+
+    async with working(app, lease_seconds=0.6, sweep_seconds=0.2):
+        ticket = await sleeps.submit()
+        await until(lambda: "'sleeps' was to end after 0.1 s and has not" in caplog.text)
+        assert "Use process=True" in caplog.text
+        assert (await ticket.status()).state == "running"
+        with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.1 s"):
+            await ticket.result(timeout=30)
+    assert most == [1, 1]
+
+
+async def test_an_async_def_that_swallows_its_cancellation_is_named_and_keeps_its_job(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = asyncio.Event()
+    running: list[int] = []
+    most: list[int] = []
+
+    @app.job(timeout=0.1, retry=ONCE)
+    async def stubborn() -> str:
+        running.append(1)
+        most.append(len(running))
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+        running.pop()
+        return "done after all"
+
+    async with working(app, slots=1, lease_seconds=0.6, sweep_seconds=0.2):
+        ticket = await stubborn.submit()
+        await until(lambda: "'stubborn' was to end after 0.1 s and has not" in caplog.text)
+        assert "it caught its CancelledError" in caplog.text
+        assert (await ticket.status()).state == "running"
+        may_end.set()
+        with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.1 s"):
+            await ticket.result(timeout=30)
+    assert most == [1]
+
+
+async def test_a_handlers_own_timeout_error_is_its_own(app: App) -> None:
+    @app.job(timeout=30, retry=ONCE)
+    async def work() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(30)
+
+    async with working(app):
+        with pytest.raises(JobFailed) as failed:
+            await (await work.submit()).result(timeout=30)
+    assert "it took longer" not in str(failed.value)
+
+
+async def test_the_deadline_and_the_last_attempt_are_right(app: App) -> None:
+    seen: list[tuple[int, bool, float]] = []
+
+    @app.job(timeout=30, retry=TWICE)
+    async def work(ctx: Context) -> None:
+        assert ctx.deadline is not None
+        now = await app.run(lambda store: store.now())
+        seen.append((ctx.attempt, ctx.is_last_attempt, (ctx.deadline - now).total_seconds()))
+        raise ValueError("boom")
+
+    async with working(app):
+        with pytest.raises(JobFailed):
+            await (await work.submit()).result(timeout=30)
+    assert [one[:2] for one in seen] == [(1, False), (2, True)]
+    assert all(20 < seconds <= 31 for _, _, seconds in seen)
+
+
+async def test_attempts_are_those_a_job_was_accepted_with(app: App) -> None:
+    """A deploy that changes them does not change what a handler was told."""
+    last: list[bool] = []
+
+    @app.job(retry=RetryPolicy(attempts_max=5, base_seconds=0.01, jitter=0.0))
+    async def work(ctx: Context) -> None:
+        last.append(ctx.is_last_attempt)
+        raise ValueError("boom")
+
+    ticket = await work.submit()
+    work.retry = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
+    async with working(app):
+        with pytest.raises(JobFailed, match="failed 5 times"):
+            await ticket.result(timeout=30)
+    assert last == [False] * 4 + [True]
+
+
+def test_a_deadline_never_strikes_what_its_thread_runs_next() -> None:
+    """Thousands of calls that end just when they are struck: each is caught where it belongs."""
+    deadlines: list[Deadline] = []
+    stopped = threading.Event()
+    caught = {"in time": 0, "struck": 0}
+
+    def strike() -> None:
+        while not stopped.is_set():
+            if deadlines:
+                deadlines[-1].strike()
+
+    def count_to(n: int) -> Callable[[], int]:
+        return lambda: sum(range(n))
+
+    striker = threading.Thread(target=strike)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    striker.start()
+    try:
+        for n in range(20_000):
+            deadline = Deadline("kind", 0.0)
+            deadlines[:] = [deadline]
+            try:
+                deadline.call(count_to(n % 2_000))
+                caught["in time"] += 1
+            except TimeIsUp:
+                caught["struck"] += 1
+            deadlines.clear()
+            assert sum(range(50)) == 1225  # nothing may strike here
+    finally:
+        sys.setswitchinterval(interval)
+        stopped.set()
+        striker.join()
+    assert sum(caught.values()) == 20_000
+    assert caught["struck"] > 0
