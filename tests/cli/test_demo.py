@@ -13,21 +13,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inturn.cli.demo import Summary, order_violations
+from inturn.demo.diary import Diary, Entry, Event
+from inturn.demo.summary import Summary, duplicates, order_violations, taken_over
 from inturn.model.job import NewJob
 
 COMMAND = (sys.executable, "-c", "from inturn.cli.main import main; main()", "demo")
 AS_PROMISED = Summary(
     accepted=23,
     done=23,
-    retried=2,
+    failed=3,
     died=1,
     dead=0,
-    leases_lost=1,
+    killed=1,
+    taken_over=1,
     duplicates=0,
     order_violations=0,
+    exit_codes=[0, 0],
     check=[],
-    seconds=2.5,
+    seconds=9.5,
 )
 
 
@@ -48,8 +51,8 @@ def test_the_demo_keeps_every_promise_and_says_so(tmp_path: Path) -> None:
     for words in (
         "failed: TimeoutError",
         "done, at attempt 2",
-        "a lease ran out",
-        "refused, LeaseLost",
+        "killed with -9 in the middle of it",
+        "takes it over, alone",
         "finds a dead letter, after 2 attempts",
         "retries it: 1 put back",
         "asks for the same again: 0 put back",
@@ -67,7 +70,7 @@ def test_the_demo_gives_its_summary_as_json(tmp_path: Path) -> None:
     said, complained = demo.communicate(timeout=60)
     assert (demo.returncode, complained) == (0, "")
     summary = json.loads(said)
-    assert summary.pop("seconds") < 10
+    del summary["seconds"]
     expected = msgspec.to_builtins(AS_PROMISED) | {"faults": []}
     del expected["seconds"]
     assert summary == expected
@@ -75,14 +78,16 @@ def test_the_demo_gives_its_summary_as_json(tmp_path: Path) -> None:
 
 def test_the_demo_stops_cleanly_when_it_is_interrupted(tmp_path: Path) -> None:
     demo = start(tmp_path)
-    while not list(tmp_path.glob("*/shop.db")):
+    while not (diaries := list(tmp_path.glob("*/diary.jsonl"))):
         time.sleep(0.01)
-    time.sleep(0.3)
+    workers = {entry.pid for entry in Diary(diaries[0]).news()}
     demo.send_signal(signal.SIGINT)
     said, complained = demo.communicate(timeout=60)
     assert (demo.returncode, complained) == (130, "")
     assert "Stopped." in said
     assert not list(tmp_path.iterdir())
+    assert workers
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
 @pytest.mark.parametrize(
@@ -90,10 +95,12 @@ def test_the_demo_stops_cleanly_when_it_is_interrupted(tmp_path: Path) -> None:
     [
         {"done": 22},
         {"accepted": 0, "done": 0},
-        {"retried": 0},
+        {"failed": 2},
         {"died": 0},
         {"dead": 1},
-        {"leases_lost": 0},
+        {"killed": 0},
+        {"taken_over": 0},
+        {"exit_codes": [0, 1]},
         {"duplicates": 1},
         {"order_violations": 1},
         {"check": ["lane 1 is stranded"]},
@@ -110,8 +117,12 @@ OTHER = NewJob(kind="k", key="b")
 LATER = NewJob(kind="k", after=frozenset({FIRST.id}))
 
 
+def entry(event: Event, job: NewJob, *, token: int = 1, pid: int = 1) -> Entry:
+    return Entry(event=event, job=job.id, attempt=1, token=token, pid=pid, at=0.0)
+
+
 @pytest.mark.parametrize(
-    ("done", "violations"),
+    ("ran", "violations"),
     [
         ([FIRST, SECOND, OTHER, LATER], 0),
         ([OTHER, FIRST, LATER, SECOND], 0),
@@ -122,6 +133,27 @@ LATER = NewJob(kind="k", after=frozenset({FIRST.id}))
         ([], 0),
     ],
 )
-def test_what_overtakes_is_counted(done: Sequence[NewJob], violations: int) -> None:
+def test_what_overtakes_is_counted(ran: Sequence[NewJob], violations: int) -> None:
     accepted = [FIRST, SECOND, OTHER, LATER]
-    assert order_violations(accepted, [job.id for job in done]) == violations
+    entries = [entry(event, job) for job in ran for event in ("started", "done")]
+    assert order_violations(accepted, entries) == violations
+
+
+def test_what_begins_before_the_one_ahead_is_done_overtakes_it() -> None:
+    entries = [
+        entry("started", FIRST),
+        entry("started", SECOND),
+        entry("done", FIRST),
+        entry("done", SECOND),
+    ]
+    assert order_violations([FIRST, SECOND], entries) == 1
+
+
+def test_what_is_left_by_one_process_and_finished_by_another_is_counted() -> None:
+    left = entry("started", FIRST, token=1, pid=1)
+    again = [entry("started", FIRST, token=2, pid=2), entry("done", FIRST, token=2, pid=2)]
+    assert taken_over([left, *again]) == 1
+    assert taken_over([left, entry("failed", FIRST, token=1, pid=1), *again]) == 0
+    assert taken_over([left]) == 0
+    assert duplicates([left, *again]) == 0
+    assert duplicates([*again, *again]) == 1

@@ -337,9 +337,9 @@ async def test_a_backlog_that_finds_no_slot_does_not_keep_the_worker_busy(app: A
     async with working(app, slots=1) as worker:
         await begun.wait()
         await asyncio.sleep(0.2)
-        woken = worker._woken
+        news = worker._ready.news
         await asyncio.sleep(1.0)
-        assert worker._woken - woken <= 5
+        assert worker._ready.news - news <= 5
         may_end.set()
         for ticket in tickets:
             await ticket.result(timeout=30)

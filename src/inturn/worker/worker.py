@@ -7,7 +7,6 @@ import inspect
 import os
 import socket
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from random import Random
@@ -37,6 +36,7 @@ from inturn.worker.heartbeat import Heartbeat, HeartbeatThread
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.quarantine import Quarantine
+from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
@@ -108,8 +108,7 @@ class Worker:
             rouse=self._rouse,
         )
         self._runs = self._hands.runs
-        self._ready: deque[str] = deque(self.queues)  # queues that may have work
-        self._woken = 0  # how often someone said that there may be work
+        self._ready = Ready(self.queues)
         self._began = 0.0
         self._gives_back_at = 0.0
         self.record = Record(self.name, listeners)
@@ -121,8 +120,6 @@ class Worker:
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._wake = asyncio.Event()
-        self._quiet = asyncio.Event()  # a queue was found to have no more work
 
     # Life
 
@@ -217,7 +214,7 @@ class Worker:
 
     async def _work(self) -> None:
         """Make one step, and wait for something to do if it had nothing to do."""
-        self._wake.clear()
+        self._ready.wake.clear()
         try:
             if await self.step():
                 self.vitals.answered("settling")
@@ -231,13 +228,13 @@ class Worker:
                 self.stop()
             self._is_sure = True
             self._quarantine.look_soon()
-            self._look_again()
+            self._ready.add_all()
             return
         try:
             async with asyncio.timeout(POLL_SECONDS):
-                await self._wake.wait()
+                await self._ready.wake.wait()
         except TimeoutError:
-            self._look_again()
+            self._ready.add_all()
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
@@ -247,8 +244,7 @@ class Worker:
         self._give_back(now)
         self._collect()
         for one in self._runs.lanes_ended():
-            if one.queue not in self._ready:
-                self._ready.append(one.queue)  # the lane may have more, and nobody would say so
+            self._ready.add(one.queue)  # the lane may have more, and nobody would say so
         self._telling.add(self._runs.settlements())
         queue = self._next_queue(now)
         wanted = 0
@@ -269,19 +265,11 @@ class Worker:
         quarantine = self._quarantine
         if self._hands.is_stopping or quarantine.is_closed(now, is_empty=self._hands.is_empty):
             return None
-        if quarantine.waiting is not None:
-            return quarantine.waiting
-        if not self._ready:
-            return None
-        self._ready.rotate(-1)
-        return self._ready[-1]
+        return self._ready.next() if quarantine.waiting is None else quarantine.waiting
 
     async def _claim(self, queue: str, wanted: int, now: float) -> None:
-        asks, was_empty, woken = (
-            self._quarantine.asks(queue, now),
-            self._hands.is_empty,
-            self._woken,
-        )
+        asks, was_empty = self._quarantine.asks(queue, now), self._hands.is_empty
+        news = self._ready.news
         wanted = 1 if asks else min(wanted, bounds.CLAIM_JOBS_MAX)
         claims = await self._telling.turn(
             queue,
@@ -291,12 +279,11 @@ class Worker:
             suspects_max=int(asks),
         )
         if claims is None:  # nothing was claimed, whatever there is
-            self._look_again()
+            self._ready.add_all()
             return
         is_drained = sum(len(claim.jobs) for claim in claims) < wanted
-        if is_drained and woken == self._woken and queue in self._ready:
-            self._ready.remove(queue)  # until someone says that there is work again
-            self._quiet.set()
+        if is_drained:
+            self._ready.remove(queue, news=news)
         if asks and not self._admit(queue, claims, now, was_empty=was_empty):
             return
         if claims:
@@ -359,7 +346,7 @@ class Worker:
         for outcome in settlement.outcomes:
             if type(outcome.verdict) is Retry:  # look again when it is due
                 delay = min(outcome.verdict.delay_seconds, POLL_SECONDS) + 0.001
-                self._loop.call_later(delay, self._look_again)
+                self._loop.call_later(delay, self._ready.add_all)
 
     async def _doubt(self, tokens: Iterable[int]) -> None:
         """Find out which leases are lost for good."""
@@ -379,12 +366,12 @@ class Worker:
     # Waking and beating
 
     def _start_listening(self, stack: AsyncExitStack) -> None:
-        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self.vitals.turn_over())]
+        beside = [asyncio.create_task(self._listen()), asyncio.create_task(self.vitals.turn_over())]
 
         async def end() -> None:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            for one in beside:
+                one.cancel()
+            await asyncio.wait(beside)
 
         stack.push_async_callback(end)
 
@@ -393,30 +380,23 @@ class Worker:
         while True:
             try:
                 if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
-                    if len(self._ready) == len(self.queues):
+                    if self._ready.is_full:
                         # A backlog that finds no slot would be news again and again.
-                        self._quiet.clear()
-                        await self._quiet.wait()
+                        await self._ready.until_one_is_drained()
                         # What came before the next wait hears it is seen a moment later.
-                        self._loop.call_later(UNHEARD_SECONDS, self._look_again)
+                        self._loop.call_later(UNHEARD_SECONDS, self._ready.add_all)
                         continue
-                    self._look_again()
+                    self._ready.add_all()
                 self.vitals.answered("waiting")
             except StoreError as error:
                 self.vitals.troubled("waiting", error)
                 await asyncio.sleep(TROUBLE_SECONDS)
 
-    def _look_again(self) -> None:
-        """There may be work in every queue. Each keeps its turn: what wakes often starves none."""
-        self._ready.extend(one for one in self.queues if one not in self._ready)
-        self._woken += 1
-        self._wake.set()
-
     def _rouse(self) -> None:
         if threading.get_ident() == self._thread:
-            self._wake.set()
+            self._ready.wake.set()
         elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._wake.set)
+            self._loop.call_soon_threadsafe(self._ready.wake.set)
 
     def _start_heartbeat(self, stack: AsyncExitStack) -> None:
         if self.app.url.startswith("sqlite:///:memory:"):
@@ -485,7 +465,7 @@ class Worker:
         if found.leases:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._quarantine.look_soon)
-            self._loop.call_soon_threadsafe(self._look_again)
+            self._loop.call_soon_threadsafe(self._ready.add_all)
 
     def troubled(self, error: StoreError) -> None:
         """Hear from the heartbeat's thread that the store could not do its work."""

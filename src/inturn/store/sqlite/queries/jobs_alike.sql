@@ -1,7 +1,7 @@
 -- The jobs of one run in one row, for a run whose jobs differ in nothing but payload and age: what
 -- they share is told once. alike says whether they do. None at all if a position is cancelled.
--- In the order of positions because the primary key is read along: a subquery that says so costs half
--- as much again, and tests/plans sees to it.
+-- In the order of positions because the primary key is read along, to which tests/plans sees: a
+-- subquery that says so costs half as much again.
 select count(*) as jobs,
        min(kind) = max(kind) and min(priority) = max(priority) and min(round) = max(round)
        and min(attempts_max) = max(attempts_max)

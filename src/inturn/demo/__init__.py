@@ -1,0 +1,1 @@
+"""What ``inturn demo`` shows: a small shop whose workers are processes, one of them killed."""
