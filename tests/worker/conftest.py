@@ -64,9 +64,12 @@ async def take_leases(app: App, *, worker: str | None = None) -> None:
     early = "until - interval '1 hour'" if is_postgres else "until - 3600000000"
 
     async def taken() -> bool:
+        """Whether the sweep found them; or the worker's own sweep was quicker."""
+        whose = "" if worker is None else f"where worker = '{worker}'"
         async with store.transaction() as t:
-            whose = "" if worker is None else f"where worker = '{worker}'"
-            await t.execute(f"update {'inturn.' * is_postgres}lease set until = {early} {whose}")
-        return (await store.reclaim()).leases > 0
+            lease = f"{'inturn.' * is_postgres}lease"
+            [[left]] = await t.execute(f"select count(*) from {lease} {whose}")
+            await t.execute(f"update {lease} set until = {early} {whose}")
+        return (await store.reclaim()).leases > 0 or (worker is not None and not left)
 
     await until(taken)

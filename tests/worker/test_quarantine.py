@@ -191,6 +191,15 @@ def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
     assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False), "patience is as at first"
 
 
+def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty() -> None:
+    rules = Quarantine(["a", "b"])
+    rules.found("b", 1.0)
+    assert not rules.is_closed(1.0 + PATIENCE_SECONDS, is_empty=False)
+    assert (rules.waiting, rules.asks("b", 2.0)) == (None, False)
+    assert not rules.is_closed(2.0, is_empty=True)
+    assert (rules.waiting, rules.asks("b", 2.0)) == ("b", True)
+
+
 def test_while_a_suspect_runs_nothing_is_claimed() -> None:
     rules = Quarantine(["a"])
     lease: Any = Lease(1, "a", None, None, 1, 1, None, alone=True)  # type: ignore[arg-type]

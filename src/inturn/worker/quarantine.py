@@ -12,6 +12,8 @@ LOOK_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
 """How long a worker takes nothing new, the first time, so as to be empty for a suspect."""
 
+PATIENCE_SECONDS_MAX = 60.0
+
 
 class Quarantine:
     """Decides when to ask for a suspect, and when to start nothing for its sake.
@@ -20,13 +22,15 @@ class Quarantine:
     would be counted against a job that was not running. So a worker that is busy and finds one
     gives it back, takes nothing new until it is empty, and asks again. If that takes too long it
     goes on as before, for as long as it has waited, and is twice as patient the next time: one
-    long job does not hold up the rest, and a suspect gets its turn in the end.
+    long job does not hold up the rest, and a suspect gets its turn in the end. If it happens to be
+    empty meanwhile, it asks at once.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
         self._look_at = dict.fromkeys(queues, 0.0)
         self._patience = PATIENCE_SECONDS
         self._until = 0.0  # when patience ends, while the worker empties itself
+        self._put_off: str | None = None  # the queue whose suspect it went on without
         self.waiting: str | None = None  # the queue whose suspect the worker empties itself for
         self.suspect: Run | None = None  # the one that runs
 
@@ -34,13 +38,15 @@ class Quarantine:
         """Whether nothing may be claimed now."""
         if self.suspect is not None:
             return True
+        if is_empty and self.waiting is None:
+            self.waiting, self._put_off = self._put_off, None
         if self.waiting is None or is_empty:
             return False
         if now < self._until:
             return True
         self._look_at[self.waiting] = now + self._patience
-        self._patience *= 2
-        self.waiting = None
+        self._patience = min(2 * self._patience, PATIENCE_SECONDS_MAX)
+        self._put_off, self.waiting = self.waiting, None
         return False
 
     def asks(self, queue: str, now: float) -> bool:
@@ -49,12 +55,14 @@ class Quarantine:
 
     def found(self, queue: str, now: float) -> None:
         """Note that there is a suspect, and that the worker was not empty."""
-        self.waiting, self._until = queue, now + self._patience
+        self.waiting, self._put_off, self._until = queue, None, now + self._patience
 
     def found_none(self, queue: str, now: float) -> None:
         """Note that there is no suspect."""
         self._look_at[queue] = now + LOOK_SECONDS
         self.waiting = None
+        if queue == self._put_off:
+            self._put_off = None
         self._patience = PATIENCE_SECONDS
 
     def take(self, run: Run) -> None:
