@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SHOWN = ("engine.py", "executor.py")  # in the README, in this order
+SHOWN = ("payments.py", "executor.py")  # in the README, in this order
 
 
 def run(source: Path, folder: Path) -> str:
@@ -33,6 +33,7 @@ def test_there_are_examples() -> None:
         "durable.py",
         "engine.py",
         "executor.py",
+        "payments.py",
         "testing.py",
     ]
 
@@ -51,10 +52,23 @@ def test_the_readme_shows_examples_and_what_they_print(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown, printed = blocks(readme, "python"), blocks(readme, "text")
     assert shown == [(ROOT / "examples" / name).read_text(encoding="utf-8") for name in SHOWN]
-    for number, source in enumerate(shown):
-        copied = tmp_path / f"copied{number}.py"
-        copied.write_text(source, encoding="utf-8")
-        assert run(copied, tmp_path) == printed[number]
+    payments, worked, executed = printed
+    for name, source, said in zip(SHOWN, shown, (payments, executed), strict=True):
+        (tmp_path / name).write_text(source, encoding="utf-8")
+        assert run(tmp_path / name, tmp_path) == said
+    # The first is run as the README says; of two customers either may be first.
+    done = subprocess.run(
+        [sys.executable, "-m", "inturn.cli.main", "work", "payments:app", "--drain"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for customer in ("ann", "bob"):
+        paid = [line for line in worked.splitlines() if line.startswith(customer)]
+        assert [line for line in done.stdout.splitlines() if line.startswith(customer)] == paid
+    assert "4 jobs done" in done.stdout
 
 
 def test_a_page_without_the_example_would_be_seen() -> None:

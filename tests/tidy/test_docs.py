@@ -11,8 +11,13 @@ import pytest
 
 from inturn.executor import Executor, ExecutorSettings, LocalExecutor
 from inturn.model import errors
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.queue.job import Job
+from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store, Transaction
 from inturn.testing import Drained, Ran, Sandbox
+from inturn.worker.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -135,6 +140,17 @@ def test_every_verb_and_setting_of_the_executor_is_described() -> None:
     assert len(metrics) == 6
     wanted = [f"mycelian_shardqueue_{name}" for name in [*metrics, "queue_depth"]]
     assert not list(names_are_mentioned(text, wanted))
+
+
+def test_the_reference_of_the_app_describes_what_users_call() -> None:
+    text = page("docs/reference/app.md")
+    options = (App.job, Job.using, Worker.__init__, Worker.run)
+    named = {name for one in options for name in inspect.signature(one).parameters}
+    verbs = {name for one in (App, Job, Ticket) for name in public_verbs(one)}
+    unmentioned = {"self", "function", "app"}
+    found = set(re.findall(r"\b\w+\b", text))
+    wanted = named | verbs | public_verbs(Context)
+    assert sorted(wanted - unmentioned - found) == []
 
 
 def test_every_verb_of_the_sandbox_is_described() -> None:
