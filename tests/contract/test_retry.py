@@ -87,6 +87,16 @@ async def test_an_unkeyed_job_that_waits_to_retry_holds_back_no_one(store: Store
 
 
 @KEYS
+async def test_a_job_with_one_attempt_is_buried_at_its_first_failure(
+    store: Store, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key, attempts_max=1))
+    await settle(store, fail(await claim_one(store), delay=1, error="boom"))
+    view = await store.job(made)
+    assert (view.state, view.reason) == (JobState.DEAD, "failed: boom")
+
+
+@KEYS
 async def test_attempts_are_counted_and_the_last_one_buries(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:

@@ -72,7 +72,14 @@ def describe(error: BaseException) -> str:
 
 
 def _spent(attempt: int, error: str) -> Bury:
-    return Bury(error, reason=f"failed {attempt} times, the last time: {error}")
+    return Bury(error, reason=spent_reason(attempt, error))
+
+
+def spent_reason(attempts: int, error: str) -> str:
+    """Say why a job whose attempts are spent is dead."""
+    return (
+        f"failed {attempts} times, the last time: {error}" if attempts > 1 else f"failed: {error}"
+    )
 
 
 CRASH_DELAY_SECONDS_MAX = 60.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from random import Random
 from time import monotonic
 from typing import Protocol
@@ -95,6 +96,37 @@ class Heartbeat:
                     await stopped.wait()
             except TimeoutError:
                 pass
+
+
+@asynccontextmanager
+async def beating_here(heartbeat: Heartbeat) -> AsyncIterator[None]:
+    """Let a heartbeat beat on this loop."""
+    stopped = asyncio.Event()
+    beating = asyncio.create_task(heartbeat.run(stopped))
+    try:
+        yield
+    finally:
+        stopped.set()
+        await beating
+
+
+@asynccontextmanager
+async def beating_elsewhere(
+    open_store: Callable[[], Store],
+    make: Callable[[Store], Heartbeat],
+    *,
+    is_hurried: Callable[[], bool],
+) -> AsyncIterator[None]:
+    """Let a heartbeat beat on a thread. ``is_hurried``: at the end, do not wait for its end."""
+    heartbeat = HeartbeatThread(open_store, make)
+    heartbeat.start()
+    try:
+        yield
+    finally:
+        if is_hurried():  # it may be waiting for a store that is away
+            threading.Thread(target=heartbeat.stop, daemon=True).start()
+        else:
+            await asyncio.to_thread(heartbeat.stop)
 
 
 class HeartbeatThread:

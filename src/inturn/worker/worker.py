@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
 from time import monotonic, perf_counter
 from types import CodeType
@@ -32,7 +32,7 @@ from inturn.store.protocol import Store
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.hands import SLOW_SECONDS, Hands
-from inturn.worker.heartbeat import Heartbeat, HeartbeatThread
+from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.quarantine import Quarantine
@@ -144,7 +144,7 @@ class Worker:
             stack.push_async_callback(self._children.stop)
             await self._children.start()
             stack.enter_context(self._watch.watching())
-            self._start_heartbeat(stack)
+            await stack.enter_async_context(self._beating())
             self._start_listening(stack)
             executor = Executor(
                 shards=1, slots=self._slots, queue_size=self._jobs_max, max_attempts=1
@@ -398,31 +398,16 @@ class Worker:
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(self._ready.wake.set)
 
-    def _start_heartbeat(self, stack: AsyncExitStack) -> None:
+    def _beating(self) -> AbstractAsyncContextManager[None]:
+        """Return the heartbeat, which lives while it is entered."""
         if self.app.url.startswith("sqlite:///:memory:"):
             # There is one store, and nobody else to take its jobs.
-            stopped = asyncio.Event()
-            beating = asyncio.create_task(self._make_heartbeat(self._store).run(stopped))
-
-            async def end() -> None:
-                stopped.set()
-                await beating
-
-            stack.push_async_callback(end)
-            return
-        heartbeat = HeartbeatThread(self._heartbeat_store, self._make_heartbeat)
-        heartbeat.start()
-
-        async def stop() -> None:
-            if self._at_once:  # it may be waiting for a store that is away
-                threading.Thread(target=heartbeat.stop, daemon=True).start()
-            else:
-                await asyncio.to_thread(heartbeat.stop)
-
-        stack.push_async_callback(stop)
-
-    def _heartbeat_store(self) -> Store:
-        return connect(self.app.url, clock=self.app.clock)
+            return beating_here(self._make_heartbeat(self._store))
+        return beating_elsewhere(
+            lambda: connect(self.app.url, clock=self.app.clock),
+            self._make_heartbeat,
+            is_hurried=lambda: self._at_once,
+        )
 
     def _make_heartbeat(self, store: Store) -> Heartbeat:
         return Heartbeat(

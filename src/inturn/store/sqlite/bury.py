@@ -11,11 +11,6 @@ from inturn.store.sqlite.queue_row import QueueRow
 from inturn.store.sqlite.times import Micros
 
 
-def spent_reason(attempts: int, error: str) -> str:
-    """Say why a job whose attempts are spent is dead."""
-    return f"failed {attempts} times, the last time: {error}"
-
-
 def bury_head(
     connection: sqlite3.Connection,
     now: Micros,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.model.errors import LeaseLost
+from inturn.policy.retry import spent_reason
 from inturn.policy.settlement import Outcome, Settlement, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import lane_row, leases
-from inturn.store.sqlite.bury import bury_head, spent_reason
+from inturn.store.sqlite.bury import bury_head
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.rows import with_error
 from inturn.store.sqlite.settler import Held, Settler

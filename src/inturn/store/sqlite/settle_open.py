@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
+from inturn.policy.retry import spent_reason
 from inturn.policy.settlement import Settlement, done_ranges, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import leases
-from inturn.store.sqlite.bury import bury_logged, spent_reason
+from inturn.store.sqlite.bury import bury_logged
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import rank, with_error
 from inturn.store.sqlite.settled import decode_ranges, encode_ranges, holds, with_positions

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
+from inturn.policy.retry import spent_reason
 from inturn.policy.settlement import Settlement, error_text, outspoken, reason_text
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import leases
-from inturn.store.sqlite.bury import bury_parked, spent_reason
+from inturn.store.sqlite.bury import bury_parked
 from inturn.store.sqlite.rows import rank, with_error
 from inturn.store.sqlite.settler import Settler
 from inturn.store.sqlite.times import Micros, micros_of_seconds

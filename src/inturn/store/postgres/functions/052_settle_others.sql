@@ -184,7 +184,10 @@ $$;
 -- Say why a job whose attempts are spent was buried.
 create or replace function inturn.spent(p_attempts integer, p_error text) returns text
 language sql immutable as $$
-    select format('failed %s times, the last time: %s', p_attempts, p_error)
+    select case
+        when p_attempts > 1 then format('failed %s times, the last time: %s', p_attempts, p_error)
+        else 'failed: ' || p_error
+    end
 $$;
 
 -- Say that a lease is gone; nothing of the call is written.
