@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 from inturn.model import events, worker_events
 
@@ -86,6 +87,13 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 _one_line(event.reason),
                 event.job,
             )
+        case worker_events.BuriedDeadly():
+            log.error(
+                "worker %s: %s that killed every worker they ran on, alone, are dead; look with "
+                "`inturn dead list`",
+                event.worker,
+                _jobs(event.jobs),
+            )
         case worker_events.LeasesLost():
             log.warning(
                 "worker %s: the lease of %s ran out, so others run them; what came of them here "
@@ -147,6 +155,18 @@ def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
         "ends.",
         kind,
         seconds,
+        why,
+    )
+
+
+def log_after_done(kind: str, job: UUID, verdict: object) -> None:
+    """Say that a handler failed after the transaction that said that its job is done."""
+    why = getattr(verdict, "error", "it was given back")
+    logging.getLogger(WORKER).error(
+        "job %s (%s) failed after its transaction had committed: %s. It is done, and is not tried "
+        "again: what comes after the transaction is lost.",
+        job,
+        kind,
         why,
     )
 

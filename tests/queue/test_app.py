@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,20 @@ def test_one_loop_after_another(url: str) -> None:
     assert (ran.stdout, ran.stderr) == ("1 2 3 waiting\n", "")
 
 
+def test_a_function_that_yields_is_refused() -> None:
+    app = App("sqlite:///:memory:")
+
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def letters() -> AsyncIterator[str]:
+        yield "a"
+
+    for function in (numbers, letters):
+        with pytest.raises(BadInput, match="yields, so that calling it runs nothing"):
+            app.job(function)
+
+
 def test_two_jobs_of_one_kind_are_refused() -> None:
     app = App("sqlite:///:memory:")
     app.job(kind="mail")(_plain)
@@ -251,6 +265,7 @@ async def main() -> None:
     number: int = await (await send.submit("a", copies=2)).result(timeout=1)
     text: str = await plain.submit_sync(n=1).result()
     await app.submit_many([send.call(to="a")])
+    await app.submit_many([send.call(to="a"), plain.call(1)])
     await send.submit(5)                       # wrong
     await send.submit()                        # wrong
     await send.using(key="k").submit(too="a")  # wrong

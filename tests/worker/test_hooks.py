@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from inturn.model.errors import BadInput, JobFailed
+from inturn.model.errors import BadInput, HookFailed, JobFailed
 from inturn.model.job import JobState
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
@@ -68,8 +68,13 @@ async def test_a_start_that_fails_ends_the_worker_with_its_error(app: App) -> No
         said.append("work")
 
     ticket = await work.submit()
-    with pytest.raises(OSError, match="no route to host"):
-        await Worker(app).run()
+    began: list[str] = []
+    with pytest.raises(
+        HookFailed, match=r"'connect', .* failed: OSError: no route to host"
+    ) as seen:
+        await Worker(app).run(began=lambda: began.append("began"))
+    assert isinstance(seen.value.__cause__, OSError)
+    assert not began
     assert said == ["stop"]
     assert (await ticket.status()).state is JobState.WAITING
 

@@ -183,6 +183,50 @@ async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> 
     assert [view.attempt for view in views] == [0, 0]
 
 
+async def test_001_14_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app: App) -> None:
+    ran: list[str] = []
+
+    @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=600.0, jitter=0.0))
+    async def fail() -> None:
+        ran.append("fail")
+        raise ValueError("boom")
+
+    @app.job
+    async def work() -> None:
+        ran.append("work")
+
+    failing = [await fail.using(key=key).submit() for key in ("a", None)]
+    async with working(app, slots=1):
+        await until(lambda: len(ran) == 2)
+        await (await work.submit()).result(timeout=10)
+    assert ran == ["fail", "fail", "work"]
+    assert {(await one.status()).state for one in failing} == {JobState.RETRYING}
+
+
+@pytest.mark.parametrize("order", ["mtmtmt", "mmttmmtt", "tmtm"])
+async def test_a_lane_of_two_apps_runs_in_order_and_each_job_once(app: App, order: str) -> None:
+    ran: list[str] = []
+    other = App(app.url)
+    if app.url.startswith("sqlite:///:memory:"):
+        pytest.skip("a store in memory has one app")
+
+    @app.job
+    async def mine(n: int) -> None:
+        ran.append(f"m{n}")
+
+    @other.job
+    async def theirs(n: int) -> None:
+        ran.append(f"t{n}")
+
+    jobs = {"m": mine.using(key="a"), "t": theirs.using(key="a")}
+    new = [jobs[letter].call(n).new for n, letter in enumerate(order)]
+    await app.run(lambda store: store.enqueue(new))
+    async with working(app), working(other):
+        await until(lambda: len(ran) >= len(order))
+    await other.close()
+    assert ran == [f"{letter}{n}" for n, letter in enumerate(order)]
+
+
 async def test_001_21_stopping_finishes_what_runs_and_releases_what_does_not(app: App) -> None:
     may_end = asyncio.Event()
     begun: list[int] = []
@@ -228,6 +272,31 @@ async def test_001_04_a_job_longer_than_its_lease_is_not_stolen(app: App) -> Non
         for ticket in tickets:
             await ticket.result(timeout=20)
     assert sorted(ran) == ["loop 0", "loop 1", "thread 0", "thread 1"]
+
+
+async def test_a_handlers_transaction_takes_calls_and_is_the_last_word(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+
+    @app.job
+    async def follow() -> None:
+        ran.append("follow")
+
+    @app.job
+    async def lead(ctx: Context) -> None:
+        async with ctx.transaction() as t:
+            await t.enqueue([follow.call()])
+        async with ctx.transaction():
+            ran.append("a second transaction")
+
+    ticket = await lead.submit()
+    async with working(app):
+        await until(lambda: ran)
+        await ticket.result(timeout=10)
+    assert ran == ["follow"]
+    assert f"job {ticket.id} (lead) failed after its transaction had committed" in caplog.text
+    assert "an attempt has one" in caplog.text
 
 
 async def test_a_handlers_transaction_commits_with_the_jobs_end(app: App) -> None:

@@ -128,6 +128,10 @@ class AppNotFound(BadInput):
         super().__init__(said)
 
 
+class HookFailed(InturnError):
+    """A hook of an app failed, so that its worker cannot begin. The cause is what it raised."""
+
+
 class WaitsForItself(BadInput):
     """A call would wait for its own caller: a job for its own end, or a loop for itself."""
 

@@ -76,6 +76,12 @@ class Died(WorkerEvent, frozen=True, kw_only=True):
     reason: str
 
 
+class BuriedDeadly(WorkerEvent, frozen=True, kw_only=True):
+    """A sweep made dead letters of so many jobs: their workers died of them, every time."""
+
+    jobs: int
+
+
 class LeasesLost(WorkerEvent, frozen=True, kw_only=True):
     """So many jobs are someone else's now."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import sys
 import threading
@@ -156,6 +157,11 @@ class App:
     ) -> Job[Any, Any]:
         if not hasattr(function, "__name__"):
             raise BadInput(f"@app.job is for functions, not {shown(function)}.")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise BadInput(
+                f"job {function.__name__!r} yields, so that calling it runs nothing of it. Write a "
+                f"function that returns."
+            )
         kind = function.__name__ if kind is None else kind
         check_name("kind", kind, bounds.KIND_CHARS_MAX)
         if kind in self.jobs:

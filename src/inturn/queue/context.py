@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from inturn.model.admissible import check_progress
-from inturn.model.job import LeasedJob
-from inturn.store.protocol import Transaction
+from inturn.model.job import LeasedJob, NewJob, Ticket
+
+if TYPE_CHECKING:
+    from inturn.queue.job import Call
+
+
+class JobTransaction(Protocol):
+    """One transaction for a handler's own rows, for jobs, and for its own job's completion."""
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the handler's own."""
+        ...
+
+    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
+        """Accept jobs, ``send.call(…)``, if the transaction commits."""
+        ...
 
 
 class Way(Protocol):
@@ -23,7 +38,7 @@ class Way(Protocol):
         """Let it be known how far the job is; raise ``LeaseLost`` if the lease is gone."""
         ...
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
         """Open the transaction that also says that the job is done."""
         ...
 
@@ -71,7 +86,7 @@ class Context:
         check_progress(fraction, note)
         await self._way.progress(float(fraction), note)
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
         """Open one transaction for the handler's own rows and the job's completion.
 
         It commits both or neither: if the lease was lost meanwhile it raises ``LeaseLost``, and

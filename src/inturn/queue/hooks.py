@@ -8,7 +8,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any, TypeVar
 
 from inturn.model.admissible import shown
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, HookFailed
+from inturn.policy.retry import describe
 from inturn.queue.context import Context
 
 Hook = Callable[[], Awaitable[None] | None]
@@ -52,7 +53,14 @@ class Hooks:
     async def start(self) -> None:
         """Call what is to be called at the start; the first that fails is the last."""
         for hook in self._starts:
-            await _called(hook)
+            try:
+                await _called(hook)
+            except Exception as error:
+                name = getattr(hook, "__name__", shown(hook))
+                raise HookFailed(
+                    f"the hook {name!r}, to be called when a worker starts, failed: "
+                    f"{describe(error)}. Nothing was claimed."
+                ) from error
 
     async def stop(self) -> None:
         """Call what is to be called at the end, the last declared first, whatever fails."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
 
 
-class Call(Generic[R]):
+class Call(Generic[R_co]):
     """A job with its arguments, not submitted yet: for ``App.submit_many``."""
 
     __slots__ = ("hint", "new")

@@ -14,9 +14,10 @@ from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
 from inturn.queue.app import App
 from inturn.queue.arguments import decode_result, encode_result
-from inturn.queue.context import Context
+from inturn.queue.context import Context, JobTransaction
 from inturn.queue.job import Job
-from inturn.store.protocol import Store, Transaction
+from inturn.store.protocol import Store
+from inturn.worker.way import CallTransaction
 
 R = TypeVar("R")
 
@@ -34,11 +35,11 @@ class RehearsedWay:
         """Let the handler say how far it is."""
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncIterator[JobTransaction]:
         """Open a transaction for the handler's own rows."""
         store = await self._app.run(_itself)
         async with store.transaction() as transaction:
-            yield transaction
+            yield CallTransaction(transaction)
 
 
 async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:

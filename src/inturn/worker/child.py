@@ -19,8 +19,8 @@ from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.retry import describe
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Release
+from inturn.queue.context import JobTransaction
 from inturn.queue.job import Job
-from inturn.store.protocol import Transaction
 from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.program import find_job
@@ -165,7 +165,7 @@ class LineWay:
         """Have the worker let it be known how far the job is."""
         self._look_at(await self._child.ask("progress", fraction, note))
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
         """Refuse: what commits with the job's end needs the worker's own connection."""
         raise BadInput(
             "a job with process=True has no ctx.transaction(): the connection that says that the "

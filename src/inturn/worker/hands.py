@@ -11,7 +11,7 @@ from typing import Any
 from inturn.executor import Executor
 from inturn.executor.completions import Completions
 from inturn.executor.ticket import LocalTicket
-from inturn.log import log_result_lost
+from inturn.log import log_after_done, log_result_lost
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome
@@ -171,7 +171,7 @@ class Hands:
         if attempts is None:  # of another app, behind a head of ours
 
             async def give_back() -> None:
-                if hold.take():
+                if hold.take() and not hold.run.is_over:
                     self._note(hold, released(leased))
 
             return give_back
@@ -217,6 +217,8 @@ class Hands:
         """Take in what became of a job; from any thread."""
         run = hold.run
         hold.is_noted = True
+        if is_settled and type(outcome.verdict) is not Done:
+            log_after_done(outcome.job.kind, outcome.job.id, outcome.verdict)
         if run.is_keyed:
             if type(outcome.verdict) is not Done:
                 run.is_over = True

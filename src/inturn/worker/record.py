@@ -30,6 +30,12 @@ class Record:
                 else:
                     self._not_done(outcome)
 
+    def buried(self, jobs: int) -> None:
+        """Take in that a sweep buried jobs that killed their workers."""
+        if jobs:
+            self.counts.dead += jobs
+            self.tell(events.BuriedDeadly(worker=self._worker, jobs=jobs))
+
     def lost(self, jobs: int) -> None:
         """Take in that jobs are someone else's now."""
         if jobs:

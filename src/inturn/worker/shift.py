@@ -52,8 +52,7 @@ class Shift:
         worker, tell = self.worker, self.worker.record.tell
         await worker.app.open()
         self._began = monotonic()
-        tell(self.started())
-        await worker.run(until_empty=self._settings.until_empty)
+        await worker.run(until_empty=self._settings.until_empty, began=lambda: tell(self.started()))
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             self.end_process(self._code)

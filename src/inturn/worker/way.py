@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from inturn.model.errors import LeaseLost
-from inturn.model.job import LeasedJob
+from inturn.model.admissible import listed
+from inturn.model.errors import BadInput, LeaseLost
+from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
+from inturn.queue.context import JobTransaction
+from inturn.queue.job import Call
 from inturn.store.protocol import Store, Transaction
 from inturn.worker.reporter import Reporter
 from inturn.worker.runs import Run
+
+
+class CallTransaction:
+    """A transaction that also accepts jobs as users have them: ``send.call(…)``."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self.execute = transaction.execute
+
+    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
+        """Accept jobs, with the rest of the transaction."""
+        made = [one.new if isinstance(one, Call) else one for one in listed("jobs", jobs)]
+        return await self._transaction.enqueue(made)
 
 
 class LeaseWay:
@@ -43,11 +60,16 @@ class LeaseWay:
         await self._reporter.say(fraction, note)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncIterator[JobTransaction]:
         """Open a transaction that says, when it commits, that the job is done."""
+        if self.is_settled:
+            raise BadInput(
+                "the job is done: its transaction has committed, and an attempt has one. Write all "
+                "that belongs to it inside that one."
+            )
         await self._run.said()  # a lane is settled in order: first the jobs before it
         async with self._store.transaction() as transaction:
-            yield transaction
+            yield CallTransaction(transaction)
             done = Settlement(self._run.lease, [Outcome(self._job, Done())])
             await transaction.settle([done], worker=self._worker)
         self.is_settled = True

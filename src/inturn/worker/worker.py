@@ -7,7 +7,7 @@ import inspect
 import os
 import socket
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
 from time import monotonic, perf_counter
@@ -123,10 +123,13 @@ class Worker:
 
     # Life
 
-    async def run(self, *, until_empty: bool = False) -> None:
+    async def run(
+        self, *, until_empty: bool = False, began: Callable[[], None] = lambda: None
+    ) -> None:
         """Work until told to stop; then release what has not started and finish what has.
 
-        ``until_empty``: stop as well when nothing is left that may be run now.
+        ``until_empty``: stop as well when nothing is left that may be run now. ``began``: called
+        when the start hooks have run and work begins.
         """
         self._until_empty = until_empty
         self._loop, self._thread, self._pid = (
@@ -152,6 +155,7 @@ class Worker:
             executor.start()
             self._hands.executor = executor
             stack.push_async_callback(self._leave)
+            began()
             await self._work_on()
 
     def stop(self) -> None:
@@ -449,6 +453,7 @@ class Worker:
         """Hear from the heartbeat's thread that a sweep took jobs back: they may be claimed."""
         if found.leases:
             assert self._loop is not None
+            self._loop.call_soon_threadsafe(self.record.buried, found.buried)
             self._loop.call_soon_threadsafe(self._quarantine.look_soon)
             self._loop.call_soon_threadsafe(self._ready.add_all)
 
