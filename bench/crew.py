@@ -140,9 +140,7 @@ def drain(
     return Drained(jobs, ended_at - began_at, runs)
 
 
-def _await_last_settle(
-    workers: Crew, url: str, peer: Peer, jobs: int, give_up_at: float
-) -> float:
+def _await_last_settle(workers: Crew, url: str, peer: Peer, jobs: int, give_up_at: float) -> float:
     """Ask the database only when all handlers have run: asking costs it something."""
     with psycopg.connect(url, autocommit=True) as connection:
         while True:

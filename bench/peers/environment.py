@@ -37,8 +37,7 @@ class PythonEnvironment:
         if not _is_complete(folder):
             _run([sys.executable, "-m", "venv", str(folder)])
             _run(
-                [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-                + ["--requirement", str(requirements)]
+                [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(requirements)]
             )
             _complete(folder)
         return [str(python), "-m", f"bench.peers.{self.name}"]

@@ -37,7 +37,7 @@ class Here:
 
     def install(self) -> Sequence[str]:
         """Return the command of this module."""
-        return [sys.executable, "-m", __spec__.name if __spec__ else "bench.peers.ours"]
+        return [sys.executable, "-m", "bench.peers.ours"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,12 @@ OURS = Ours(
             why="two processes of `inturn work`, no option given",
             processes=2,
             jobs=400_000,
+        ),
+        Configuration(
+            name="keyed",
+            why="the same, with an order checker on",
+            processes=2,
+            jobs=200_000,
         ),
     ),
 )

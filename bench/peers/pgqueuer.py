@@ -55,7 +55,7 @@ async def fill(url: str, jobs: int, keys: int) -> None:
 async def work(url: str, settings: dict[str, Any], tally: Tally) -> None:
     """Be a worker."""
     import asyncpg
-    from pgqueuer import PgQueuer
+    from pgqueuer import PgQueuer  # type: ignore[import-not-found]
     from pgqueuer.db import AsyncpgDriver
 
     connection = await asyncpg.connect(url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bench.peers.environment import PythonEnvironment
@@ -29,6 +30,8 @@ PEER = Peer(
         ),
     ),
 )
+
+WITH_LOCKS = replace(PEER.configurations[1], name="locks", jobs=3_000)
 
 
 async def fill(url: str, jobs: int, keys: int) -> None:

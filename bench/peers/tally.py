@@ -38,7 +38,7 @@ class Tally:
         """Say that all is imported and connected, and return when every process is so far."""
         self._file("ready").touch()
         go = self._folder / "go"
-        while not go.exists():
+        while not go.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(LOOK_SECONDS)
         self._telling = asyncio.create_task(self._tell())
 
