@@ -13,12 +13,12 @@ PEER = Peer(
         Configuration(
             name="default",
             why="one process, one job at a time, nothing batched",
-            jobs=6_000,
+            jobs=4_000,
         ),
         Configuration(
             name="best",
             why="its page 'Performance': the preset of its own figures, with a local queue of 500, "
-            "24 jobs at once, completions batched without delay",
+            "24 jobs at once, completions batched without delay; a process for each core",
             processes=2,
             jobs=100_000,
             settings={

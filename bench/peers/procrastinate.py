@@ -18,20 +18,20 @@ PEER = Peer(
         Configuration(
             name="default",
             why="one process, concurrency=1, finished jobs are kept",
-            jobs=3_000,
+            jobs=1_000,
         ),
         Configuration(
             name="best",
-            why="its guides 'Launch a worker' (concurrency, as many processes as there are cores) "
-            "and 'Delete finished jobs' (delete_jobs=always)",
-            processes=2,
-            jobs=6_000,
-            settings={"concurrency": 20, "delete_jobs": "always", "uvloop": True},
+            why="its guides 'Launch a worker' (concurrency, several processes) and 'Delete finished "
+            "jobs' (delete_jobs=always)",
+            processes=4,
+            jobs=2_000,
+            settings={"concurrency": 10, "delete_jobs": "always", "uvloop": True},
         ),
     ),
 )
 
-WITH_LOCKS = replace(PEER.configurations[1], name="locks", jobs=3_000)
+WITH_LOCKS = replace(PEER.configurations[1], name="locks", jobs=2_000)
 
 
 async def fill(url: str, jobs: int, keys: int) -> None:
