@@ -28,7 +28,7 @@ PEER = Peer(
             "command line uses where it is installed; durable, as all sides are",
             processes=2,
             jobs=60_000,
-            settings={"batch_size": 250, "autovac": True, "uvloop": True},
+            settings={"batch_size": 1_000, "autovac": True, "uvloop": True},
         ),
     ),
 )

@@ -22,8 +22,8 @@ PEER = Peer(
         ),
         Configuration(
             name="best",
-            why="its guides 'Launch a worker' (concurrency, several processes) and 'Delete finished "
-            "jobs' (delete_jobs=always)",
+            why="its guides 'Launch a worker' (concurrency, several processes) and 'Delete "
+            "finished jobs' (delete_jobs=always)",
             processes=4,
             jobs=2_000,
             settings={"concurrency": 10, "delete_jobs": "always", "uvloop": True},
