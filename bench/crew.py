@@ -15,6 +15,7 @@ import psycopg
 
 from bench.compare import Bench
 from bench.peers.peer import Configuration, Peer
+from bench.processor import used_by_server, used_seconds
 from bench.server import empty_database, tidy
 
 ROOT = Path(__file__).parent.parent
@@ -33,12 +34,19 @@ class Drained:
 
     jobs: int
     seconds: float
+    processor_seconds: float | None  # of the workers and the server; None if that is elsewhere
     runs: list[Ran] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
         """Jobs a second."""
         return self.jobs / self.seconds
+
+    @property
+    def processor_microseconds(self) -> float | None:
+        """Processor time a job."""
+        used = self.processor_seconds
+        return None if used is None else used / self.jobs * 1e6
 
 
 class Crew:
@@ -132,12 +140,24 @@ def drain(
         tidy(url)
         command = peer.work_command(program, url, configuration)
         with crew(command, url, configuration.processes, keeps_runs=keeps_runs) as workers:
+            workers.await_files("ready")
+            used_before = _used(workers, url)
             began_at = workers.go()
             ended_at = _await_last_settle(workers, url, peer, jobs, began_at + DRAIN_SECONDS_MAX)
+            used = _used(workers, url)
             count, runs = workers.count(), workers.stop()
     if count != jobs:
         raise AssertionError(f"{peer.name}: {jobs} jobs went in, and handlers ran {count} times")
-    return Drained(jobs, ended_at - began_at, runs)
+    processor_seconds = None if used is None or used_before is None else used - used_before
+    return Drained(jobs, ended_at - began_at, processor_seconds, runs)
+
+
+def _used(workers: Crew, url: str) -> float | None:
+    """Return the processor time that the workers and the server have used so far."""
+    server = used_by_server(url)
+    if server is None:
+        return None
+    return server + sum(used_seconds(process.pid) for process in workers.processes)
 
 
 def _await_last_settle(workers: Crew, url: str, peer: Peer, jobs: int, give_up_at: float) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from bench.compare import Bench, rated
 from bench.crew import Drained, Ran, drain
@@ -39,14 +39,13 @@ class Contender:
 def noop(bench: Bench) -> list[Row]:
     """Let each contender run jobs without keys that do nothing."""
     peers, rows = _installed(bench, "worker-noop", PEERS)
-    contenders = [Contender(peer, one) for peer in peers for one in peer.configurations]
     ours = Contender(OURS, OURS.configurations[0])
-    rates: dict[Contender, list[float]] = {one: [] for one in (ours, *contenders)}
-    for run in range(bench.sizes.runs):
-        for one in rates:
-            bench.say(f"{one.name}, run {run + 1} of {bench.sizes.runs}")
-            rates[one].append(drain(bench, one.peer, one.configuration, jobs=one.jobs(bench)).rate)
-    return [*_noop_rows(bench, ours, rates), *rows]
+    contenders = [Contender(peer, one) for peer in peers for one in peer.configurations]
+
+    def measure(one: Contender) -> Drained:
+        return drain(bench, one.peer, one.configuration, jobs=one.jobs(bench))
+
+    return [*_noop_rows(bench, ours, _in_turn(bench, [ours, *contenders], measure)), *rows]
 
 
 def keyed(bench: Bench) -> list[Row]:
@@ -54,18 +53,13 @@ def keyed(bench: Bench) -> list[Row]:
     peers, rows = _installed(bench, "worker-1000-keys", [procrastinate.PEER])
     ours = Contender(OURS, OURS.configurations[1])
     locks = [Contender(peer, procrastinate.WITH_LOCKS) for peer in peers]
-    rates: dict[Contender, list[float]] = {one: [] for one in (ours, *locks)}
-    for run in range(bench.sizes.runs):
-        for one in rates:
-            bench.say(f"{one.name}, run {run + 1} of {bench.sizes.runs}")
-            rates[one].append(_in_order(bench, one).rate)
+    drained = _in_turn(bench, [ours, *locks], lambda one: _in_order(bench, one))
     for one in locks:
         note = (
             f"{ours.jobs(bench):,} jobs of ours, {one.jobs(bench):,} of {one.peer.name}'s, "
             f"{KEYS:,} keys; every run of both sides in order"
         )
-        bar = Bar(KEYED_BAR)
-        rows.append(rated("worker-1000-keys", bar, rates[ours], rates[one], note=note))
+        rows += _compared("worker-1000-keys", Bar(KEYED_BAR), drained[ours], drained[one], note)
     return rows
 
 
@@ -112,33 +106,53 @@ def _installed(bench: Bench, name: str, wanted: Sequence[Peer]) -> tuple[list[Pe
     return here, rows
 
 
-def _noop_rows(bench: Bench, ours: Contender, rates: dict[Contender, list[float]]) -> list[Row]:
+def _in_turn(
+    bench: Bench, contenders: Sequence[Contender], measure: Callable[[Contender], Drained]
+) -> dict[Contender, list[Drained]]:
+    drained: dict[Contender, list[Drained]] = {one: [] for one in contenders}
+    for run in range(bench.sizes.runs):
+        for one in contenders:
+            bench.say(f"{one.name}, run {run + 1} of {bench.sizes.runs}")
+            drained[one].append(measure(one))
+    return drained
+
+
+def _noop_rows(bench: Bench, ours: Contender, drained: dict[Contender, list[Drained]]) -> list[Row]:
     """Set ours against the fastest Python peer and batched graphile-worker, and show the rest."""
-    python = [one for one in rates if one.peer in PYTHON_PEERS]
+    python = [one for one in drained if one.peer in PYTHON_PEERS]
     if not python:
         raise CannotInstall("there is no Python peer to be measured against")
-    fastest = max(python, key=lambda one: statistics.median(rates[one]))
-    rows = [
-        rated(
-            "worker-noop",
-            Bar(NOOP_BAR),
-            rates[ours],
-            rates[fastest],
-            note=f"the fastest Python peer was {fastest.name}",
-        )
-    ]
-    for one in rates:
+    fastest = max(python, key=lambda one: statistics.median(run.rate for run in drained[one]))
+    note = f"the fastest Python peer was {fastest.name}"
+    rows = _compared("worker-noop", Bar(NOOP_BAR), drained[ours], drained[fastest], note)
+    for one, theirs in drained.items():
         if one is ours:
             continue
         is_node = one.peer is graphile_worker.PEER
         counts = is_node and one.configuration.name == "best"
+        bar = Bar(NODE_BAR if is_node else NOOP_BAR, counts=counts)
+        note = f"{one.jobs(bench):,} jobs: {one.configuration.why}"
+        rows += _compared(f"noop-{one.name}", bar, drained[ours], theirs, note)
+    return rows
+
+
+def _compared(
+    name: str, bar: Bar, ours: Sequence[Drained], theirs: Sequence[Drained], note: str
+) -> list[Row]:
+    """Return the row of jobs a second; if the bar counts, also that of processor time a job."""
+    rows = [rated(name, bar, [run.rate for run in ours], [run.rate for run in theirs], note=note)]
+    used = [run.processor_microseconds for run in ours if run.processor_microseconds]
+    used_by_them = [run.processor_microseconds for run in theirs if run.processor_microseconds]
+    if bar.counts and used and used_by_them:
+        mine, others = statistics.median(used), statistics.median(used_by_them)
         rows.append(
-            rated(
-                f"noop-{one.name}",
-                Bar(NODE_BAR if is_node else NOOP_BAR, counts=counts),
-                rates[ours],
-                rates[one],
-                note=f"{one.jobs(bench):,} jobs: {one.configuration.why}",
+            Row(
+                name=f"{name}-processor",
+                ours=f"{mine:,.0f} µs",
+                reference=f"{others:,.0f} µs",
+                ratio=others / mine,
+                bar=replace(bar, counts=False),
+                measured={"ours": used, "reference": used_by_them, "unit": "µs a job"},
             )
         )
     return rows
