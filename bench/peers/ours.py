@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.peers.peer import Configuration, Peer
 from bench.peers.program import batches, note, run
@@ -88,10 +87,5 @@ async def fill(url: str, jobs: int, keys: int) -> None:
             )
 
 
-async def work(url: str, settings: dict[str, Any], _tally: Tally) -> None:
-    """Say who works instead."""
-    raise SystemExit("a worker of ours is `inturn work bench.peers.ours:app`")
-
-
 if __name__ == "__main__":
-    run(fill, work)
+    run(fill)

@@ -17,12 +17,12 @@ Fill = Callable[[str, int, int], Awaitable[None]]
 Work = Callable[[str, dict[str, Any], Tally], Awaitable[None]]
 
 
-def run(fill: Fill, work: Work) -> None:
-    """Do what the command line says."""
+def run(fill: Fill, work: Work | None = None) -> None:
+    """Do what the command line says; without ``work``, workers are started in another way."""
     match sys.argv[1:]:
         case ["fill", url, jobs, keys]:
             asyncio.run(_awaited(fill(url, int(jobs), int(keys))))
-        case ["work", url, encoded]:
+        case ["work", url, encoded] if work is not None:
             settings: dict[str, Any] = json.loads(encoded)
             running = _awaited(work(url, settings, Tally()))
             if settings.pop("uvloop", False):
