@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench bench-engine bench-executor chaos clean
+.PHONY: help setup demo test check format bench bench-engine bench-executor bench-worker chaos clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,13 +34,16 @@ format: $(STAMP) ## Put the source in its format, and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-engine bench-executor ## Run every benchmark
+bench: bench-engine bench-executor bench-worker ## Run every benchmark
 
 bench-engine: $(STAMP) ## Measure the engine alone, on both stores
 	$(BIN)/python -m bench.engine
 
 bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 	$(BIN)/python -m bench.executor
+
+bench-worker: $(STAMP) ## Measure workers beside other queues', submitting, latency, memory
+	$(BIN)/python -m bench.worker
 
 chaos: $(STAMP) ## Run the long simulation (SEEDS=2000)
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)

@@ -16,6 +16,11 @@ from bench.server import settings
 from bench.sizes import BATCH, CONNECTIONS, PAYLOAD_BYTES, PROCESSES, Sizes
 from tests.postgres_server import DatabaseServer
 
+CLIENT = (
+    f"payload {PAYLOAD_BYTES} bytes, batches of {BATCH}, "
+    f"{PROCESSES} consumer processes with {CONNECTIONS} connections each"
+)
+
 
 def machine() -> dict[str, Any]:
     """Gather what every figure depends on."""
@@ -27,7 +32,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def conditions(sizes: Sizes, on: DatabaseServer | None) -> dict[str, Any]:
+def conditions(sizes: Sizes, on: DatabaseServer | None, *, client: str = CLIENT) -> dict[str, Any]:
     """Gather what a reader needs to judge the figures."""
     found: dict[str, Any] = machine() | {
         "disk": f"{tempfile.gettempdir()}, {_sync_milliseconds():.2f} ms to write 8 KiB and sync",
@@ -38,10 +43,7 @@ def conditions(sizes: Sizes, on: DatabaseServer | None) -> dict[str, Any]:
         told = settings(on)
         version = told.pop("server_version")
         found["postgresql"] = f"{version}, " + ", ".join(f"{k}={v}" for k, v in told.items())
-    found["client"] = (
-        f"payload {PAYLOAD_BYTES} bytes, batches of {BATCH}, "
-        f"{PROCESSES} consumer processes with {CONNECTIONS} connections each"
-    )
+    found["client"] = client
     found["runs"] = f"{sizes.runs} of each side in turn, the median counts"
     found["quick"] = sizes.quick
     return found

@@ -31,6 +31,10 @@ class Sizes:
     status_reads: int
     sqlite_jobs: int
     producer_seconds: float
+    worker_part: int  # of the jobs that each contender's configuration names
+    submit_seconds: float
+    latency_jobs: int
+    memory_jobs: int
 
 
 FULL = Sizes(
@@ -49,6 +53,10 @@ FULL = Sizes(
     status_reads=100,
     sqlite_jobs=50_000,
     producer_seconds=2,
+    worker_part=1,
+    submit_seconds=3,
+    latency_jobs=520,
+    memory_jobs=1_000_000,
 )
 
 QUICK = Sizes(
@@ -67,4 +75,8 @@ QUICK = Sizes(
     status_reads=20,
     sqlite_jobs=10_000,
     producer_seconds=0.5,
+    worker_part=20,
+    submit_seconds=0.5,
+    latency_jobs=60,
+    memory_jobs=50_000,
 )

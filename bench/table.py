@@ -42,6 +42,7 @@ class Row:
     bar: Bar
     note: str = ""
     broke: bool = False
+    absent: bool = False  # there was nothing to measure
     measured: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -52,13 +53,15 @@ class Row:
     @property
     def missed(self) -> bool:
         """Whether a bar that counts is not cleared."""
-        return not self.holds and (self.bar.counts or self.broke)
+        return not self.holds and not self.absent and (self.bar.counts or self.broke)
 
     @property
     def result(self) -> str:
         """The word for what came of it."""
         if self.broke:
             return "broke"
+        if self.absent:
+            return "not here"
         if self.bar.counts:
             return "pass" if self.holds else "FAIL"
         return "(holds)" if self.holds else "(does not hold)"
@@ -68,6 +71,19 @@ def broken(name: str, error: BaseException) -> Row:
     """Return the row of a measurement that could not be made."""
     note = f"{type(error).__name__}: {error}".strip()
     return Row(name=name, ours="-", reference="-", ratio=0.0, bar=Bar(0), note=note, broke=True)
+
+
+def absent(name: str, why: str) -> Row:
+    """Return the row of a measurement that needs what is not on this machine."""
+    return Row(
+        name=name,
+        ours="-",
+        reference="-",
+        ratio=0.0,
+        bar=Bar(0, counts=False),
+        note=why,
+        absent=True,
+    )
 
 
 def show(console: Console, rows: list[Row], *, quick: bool) -> None:
@@ -81,8 +97,9 @@ def show(console: Console, rows: list[Row], *, quick: bool) -> None:
     table.add_column("", no_wrap=True)
     for row in rows:
         colour = "red" if row.missed else "green" if row.bar.counts else "dim"
-        ratio = "-" if row.broke else f"{row.ratio:.2f}{row.bar.unit}"
-        bar = "-" if row.broke else str(row.bar)
+        is_measured = not (row.broke or row.absent)
+        ratio = f"{row.ratio:.2f}{row.bar.unit}" if is_measured else "-"
+        bar = str(row.bar) if is_measured else "-"
         table.add_row(row.name, row.ours, row.reference, ratio, bar, Text(row.result, style=colour))
     console.print(table)
     for row in rows:
