@@ -57,19 +57,24 @@ async def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
             await asyncio.sleep(0.005)
 
 
-async def take_leases(app: App, *, worker: str | None = None) -> None:
-    """Let leases, all or a worker's, run out at once, and take them back, even if prolonged."""
-    store = await app.lend()
+async def run_out(app: App, *, worker: str | None = None) -> int:
+    """Let leases, all or a worker's, run out at once, even if prolonged; return how many."""
     is_postgres = app.url.startswith("postgres")
     early = "until - interval '1 hour'" if is_postgres else "until - 3600000000"
+    lease = f"{'inturn.' * is_postgres}lease"
+    whose = "" if worker is None else f"where worker = '{worker}'"
+    async with (await app.lend()).transaction() as t:
+        [[count]] = await t.execute(f"select count(*) from {lease} {whose}")
+        await t.execute(f"update {lease} set until = {early} {whose}")
+    return int(count)
+
+
+async def take_leases(app: App, *, worker: str | None = None) -> None:
+    """Let leases run out, and take them back; unless the worker's own sweep was quicker."""
+    store = await app.lend()
 
     async def taken() -> bool:
-        """Whether the sweep found them; or the worker's own sweep was quicker."""
-        whose = "" if worker is None else f"where worker = '{worker}'"
-        async with store.transaction() as t:
-            lease = f"{'inturn.' * is_postgres}lease"
-            [[left]] = await t.execute(f"select count(*) from {lease} {whose}")
-            await t.execute(f"update {lease} set until = {early} {whose}")
+        left = await run_out(app, worker=worker)
         return (await store.reclaim()).leases > 0 or (worker is not None and not left)
 
     await until(taken)

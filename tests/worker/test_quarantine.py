@@ -14,11 +14,12 @@ import pytest_asyncio
 
 from inturn.model.job import JobState, NewJob
 from inturn.model.lease import Claim, Lease
+from inturn.model.worker_events import BuriedDeadly, WorkerEvent
 from inturn.queue.app import App
 from inturn.worker import quarantine
 from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS, Quarantine
 from inturn.worker.runs import Run
-from tests.worker.conftest import take_leases, until, working
+from tests.worker.conftest import run_out, take_leases, until, working
 
 POISON = 3
 
@@ -211,3 +212,26 @@ def test_while_a_suspect_runs_nothing_is_claimed() -> None:
     rules.end(run)
     assert not rules.is_closed(1.0, is_empty=True)
     assert rules.asks("a", 1.0), "there may be more"
+
+
+async def test_what_a_sweep_buries_is_told(app: App) -> None:
+    heard: list[WorkerEvent] = []
+
+    async def take_as_gone() -> None:
+        await app.run(lambda store: store.claim("default", jobs_max=1, worker="gone"))
+
+    await app.run(lambda store: store.enqueue([NewJob(kind="deadly", attempts_max=1)]))
+    await take_as_gone()
+    await take_leases(app, worker="gone")  # in company, for all that is known: a suspect now
+    await take_as_gone()
+
+    @app.job
+    async def work() -> None: ...
+
+    async with working(app, sweep_seconds=0.05, listeners=[heard.append]) as worker:
+        await (await work.submit()).result(timeout=30)
+        await run_out(app, worker="gone")
+        await until(lambda: worker.record.counts.dead == 1, 30)
+    assert [one.jobs for one in heard if isinstance(one, BuriedDeadly)] == [1]
+    [letter] = (await app.run(lambda store: store.dead_letters())).rows
+    assert letter.job.kind == "deadly"
