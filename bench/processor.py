@@ -7,7 +7,7 @@ jobs a second are no fair measure there. Processor time by job still is one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -27,16 +27,18 @@ def used_by_server(url: str) -> float | None:
         if not _is_postgres(pid):
             return None
         postmaster = int(_fields(pid)[1])
-        return sum(map(used_seconds, [postmaster, *_children(postmaster)]))
+        living = _used_by_children(postmaster)
+        return living + used_seconds(postmaster)  # last: what a child has used that just ended
 
 
-def _children(parent: int) -> Iterable[int]:
+def _used_by_children(parent: int) -> float:
+    used = 0.0
     for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(_fields(int(path.name))[1]) == parent:
-                yield int(path.name)
-        except OSError:  # it has ended
-            continue
+        with suppress(OSError):  # it has ended
+            pid = int(path.name)
+            if int(_fields(pid)[1]) == parent:
+                used += used_seconds(pid)
+    return used
 
 
 def _is_postgres(pid: int) -> bool:
