@@ -26,6 +26,7 @@ InturnError
 │   └── UnknownQueue
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
+├── HookFailed                a hook of an app failed, so that its worker cannot begin
 ├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
