@@ -153,9 +153,13 @@ class Attempts:
 async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:
     """Await a handler and cancel it at its timeout. However it takes that, the attempt failed."""
     loop = asyncio.get_running_loop()
-    late = loop.call_later(
-        seconds + GRACE_SECONDS, lambda: log_not_ended(kind, seconds, on_thread=False)
-    )
+    complain = partial(log_not_ended, kind, seconds, on_thread=False)
+    late = loop.call_later(seconds, lambda: begin_grace())
+
+    def begin_grace() -> None:  # from its cancelling on: a loop that was blocked cancels late
+        nonlocal late
+        late = loop.call_later(GRACE_SECONDS, complain)
+
     timer = asyncio.timeout(seconds)
     try:
         async with timer:
