@@ -44,6 +44,17 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
+def workers_at_work(folder: Path) -> set[int]:
+    """The worker processes that wrote into the demo's diary, once there is one."""
+    patience = time.monotonic() + 60
+    while time.monotonic() < patience:
+        for diary in folder.glob("*/diary.jsonl"):
+            if workers := {entry.pid for entry in Diary(diary).news()}:
+                return workers
+        time.sleep(0.01)
+    raise TimeoutError("no worker of the demo began a job in 60 s")
+
+
 def test_the_demo_keeps_every_promise_and_says_so(tmp_path: Path) -> None:
     demo = start(tmp_path)
     said, complained = demo.communicate(timeout=60)
@@ -78,15 +89,12 @@ def test_the_demo_gives_its_summary_as_json(tmp_path: Path) -> None:
 
 def test_the_demo_stops_cleanly_when_it_is_interrupted(tmp_path: Path) -> None:
     demo = start(tmp_path)
-    while not (diaries := list(tmp_path.glob("*/diary.jsonl"))):
-        time.sleep(0.01)
-    workers = {entry.pid for entry in Diary(diaries[0]).news()}
+    workers = workers_at_work(tmp_path)
     demo.send_signal(signal.SIGINT)
     said, complained = demo.communicate(timeout=60)
     assert (demo.returncode, complained) == (130, "")
     assert "Stopped." in said
     assert not list(tmp_path.iterdir())
-    assert workers
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
