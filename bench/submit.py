@@ -18,11 +18,20 @@ from bench.peers.program import note
 from bench.server import empty_database
 from bench.table import Bar, Row
 from inturn import App
+from inturn.model.bounds import ATTEMPTS_DEFAULT
 from inturn.model.ids import new_id
 
 ONE_BAR, MANY_BAR = 0.7, 8
 SUBMITTERS = 100
 WARM_SECONDS = 0.3
+
+ROWS = """
+create table raw (
+    lane bigint not null, position bigint not null, id uuid primary key, kind text not null,
+    payload json not null, priority smallint not null, round integer not null,
+    attempts_max smallint not null, timeout_seconds double precision,
+    enqueued_at timestamptz not null)
+"""
 
 Side = Callable[[str, float], Awaitable[float]]
 """Works on the store at a URL for a number of seconds; returns jobs a second."""
@@ -52,7 +61,7 @@ def _submit(bench: Bench, store: str, raw: Side, *, counts: bool) -> list[Row]:
             Bar(ONE_BAR, counts=counts),
             one,
             rates["raw rows"],
-            note="the reference commits one row at a time into a table with a primary key",
+            note="the reference commits the same rows one by one, into a table with a primary key",
         ),
         rated(
             f"submit-{SUBMITTERS}-{store}",
@@ -117,13 +126,17 @@ async def _submitters(url: str, seconds: float, submitters: int) -> float:
 
 async def _postgres_rows(url: str, seconds: float) -> float:
     connection = await asyncpg.connect(url)
-    await connection.execute("create table raw (id uuid primary key, payload text not null)")
-    insert = await connection.prepare("insert into raw (id, payload) values ($1, $2)")
+    await connection.execute(ROWS)
+    insert = await connection.prepare(
+        "insert into raw values ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())"
+    )
 
     async def commit(seconds: float) -> float:
         began, number = time.monotonic(), 0
         while time.monotonic() < began + seconds:
-            await insert.fetch(new_id(), payload(number))
+            await insert.fetch(
+                1, number, new_id(), "deliver", payload(number), 0, 0, ATTEMPTS_DEFAULT, None
+            )
             number += 1
         return number / (time.monotonic() - began)
 

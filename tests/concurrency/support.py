@@ -13,7 +13,7 @@ from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from inturn.store.protocol import Store
 
-QUICK_SECONDS = 2.0
+QUICK_SECONDS = 5.0
 """Far more than any verb takes, and far less than it would wait for a lock (10 s)."""
 
 Answer = TypeVar("Answer")

@@ -41,7 +41,7 @@ async def test_waiting_too_long_for_a_lock_is_said_to_be_busy(
         began = time.monotonic()
         with pytest.raises(StoreBusy, match="gave up waiting"):
             await hasty.enqueue([job("a")])
-        assert 0.2 < time.monotonic() - began < 2
+        assert 0.2 < time.monotonic() - began < 8
         await quickly(hasty.enqueue([job("b")]))
     await open_one.commit()
     assert made[0] in await drain(store)

@@ -89,7 +89,7 @@ class Job(Generic[P, R]):
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
-        [ticket] = await self.app.submit_many([self.call(*args, **kwargs)])
+        [ticket] = await self.app.submit_many([self._call(*args, **kwargs)])
         return ticket
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
@@ -98,6 +98,11 @@ class Job(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
+        call = self._call(*args, **kwargs)
+        check_jobs([call.new])  # the store does, too, but that is far from this line
+        return call
+
+    def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         payload = self.arguments.encode(args, kwargs)
         options = self.options
         dedupe = options.dedupe
@@ -117,7 +122,6 @@ class Job(Generic[P, R]):
             dedupe=dedupe,
             dedupe_seconds=options.dedupe_seconds,
         )
-        check_jobs([new])
         return Call(new, self.result_hint)
 
     def using(

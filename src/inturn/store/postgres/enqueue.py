@@ -19,9 +19,18 @@ async def enqueue(
     connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
     """Accept jobs, in one statement."""
-    if all(map(_is_plain, jobs)):
-        return await _accept_plain(connection, jobs, now)
-    return await _accept(connection, jobs, now)
+    if not all(map(is_plain, jobs)):
+        return await _accept(connection, jobs, now)
+    if len(jobs) > 1:
+        return await _accept_plain(connection, jobs, now, "accept_plain")
+    return [await _accept_one(connection, jobs[0], now)]
+
+
+async def enqueue_together(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Accept plain jobs of several producers, or give up soon if a lock would hold them up."""
+    return await _accept_plain(connection, jobs, now, "accept_together")
 
 
 async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Ticket]:
@@ -30,7 +39,8 @@ async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Tic
     return {row["id"]: Ticket(row["id"], row["lane"], row["position"]) for row in rows}
 
 
-def _is_plain(job: NewJob) -> bool:
+def is_plain(job: NewJob) -> bool:
+    """Say whether a job goes straight to its lane."""
     return job.dedupe is None and not job.after and not job.delay_seconds
 
 
@@ -58,8 +68,25 @@ async def _accept(
     return [Ticket(*row[1:]) for row in rows]
 
 
+async def _accept_one(connection: Connection, job: NewJob, now: datetime | None) -> Ticket:
+    lane, position = await connection.fetchval(
+        query("accept_one"),
+        job.id,
+        job.queue,
+        job.key,
+        job.kind,
+        job.payload,
+        job.priority,
+        job.round,
+        job.attempts_max,
+        job.timeout_seconds,
+        now,
+    )
+    return Ticket(job.id, lane, position)
+
+
 async def _accept_plain(
-    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None, by: str
 ) -> list[Ticket]:
     """Accept jobs that go straight to their lanes."""
     groups = _grouped(jobs)
@@ -71,7 +98,7 @@ async def _accept_plain(
         raised = [list(_raised(jobs, group)) for group in groups]
         rounds, rounds_last = list(chain.from_iterable(raised)), [one[-1] for one in raised]
     lanes, befores = await connection.fetchrow(
-        query("accept_plain"),
+        query(by),
         _once([job.queue for job in firsts]),
         [job.key for job in firsts],
         _once([job.kind for job in firsts]),

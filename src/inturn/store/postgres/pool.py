@@ -100,7 +100,7 @@ class Pool:
                 pool.terminate()
 
     @contextlib.contextmanager
-    def _working(self) -> Iterator[None]:
+    def working(self) -> Iterator[None]:
         """Count one that is under way."""
         self._under_way += 1
         self._quiet.clear()
@@ -155,7 +155,7 @@ class Pool:
         What the caller's statements set for the session ends with the transaction.
         """
         first: BaseException | None = None
-        with self._working():
+        with self.working():
             connection, begun = await self._patiently(self._begin)
             try:
                 async with begun:
@@ -183,7 +183,7 @@ class Pool:
             async with self.connection() as connection:
                 return await verb(connection)
 
-        with self._working():
+        with self.working():
             return await self._patiently(attempt)
 
     async def _begin(self) -> tuple[Connection, contextlib.AsyncExitStack]:

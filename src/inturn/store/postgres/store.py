@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,28 +33,23 @@ from inturn.model.admissible import (
     make_wish,
 )
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
+from inturn.model.errors import BadInput, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import checks, lanes, migrate, reads, status
-from inturn.store.postgres.accept import accept, accept_rest, check_same, with_time
 from inturn.store.postgres.claim import claim, extend
-from inturn.store.postgres.enqueue import enqueue
-from inturn.store.postgres.faults import told
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.producer import Producer
 from inturn.store.postgres.progress import progress
 from inturn.store.postgres.settle import settle, settled
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.turn import turn
 from inturn.store.protocol import Page, Pruned
-
-RETRIES_MAX = 10
-"""So often an enqueue that met with a prune is tried again: each time nothing of it was stored."""
 
 
 class PostgresStore:
@@ -86,6 +81,7 @@ class PostgresStore:
             pooler=pooler,
         )
         self._listener = Listener(self._pool)
+        self._producer = Producer(self._pool, self._now)
 
     # Life
 
@@ -132,52 +128,9 @@ class PostgresStore:
             raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
         if not jobs:
             return []
-        try:
-            if connection is not None:
-                return await self._enqueue_within(connection, jobs)
-            return await self._enqueue(jobs)
-        except QueueFull as full:
-            told_when = functools.partial(with_time, full=full, now=self._now())
-            raise await self._pool.run(told_when) from full
-
-    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        again = False
-
-        async def verb(connection: Connection) -> list[Ticket]:
-            nonlocal again
-            attempt, again = (accept_rest if again else accept), True
-            return await attempt(connection, jobs, self._now())
-
-        for _ in range(RETRIES_MAX):
-            try:
-                return await self._pool.run(verb)
-            except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
-                continue  # a lane was pruned under our hands, or someone stored the same job
-        return await self._pool.run(verb)
-
-    async def _enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs in the caller's own transaction, which one that is known spoils."""
-        await self._make_queues(connection, {job.queue for job in jobs})
-        try:
-            with told():
-                return await enqueue(connection, jobs, self._now())
-        except asyncpg.UniqueViolationError as error:
-            await self._pool.run(lambda own: check_same(own, jobs))
-            raise StoreError(
-                "a job of this batch was accepted before, in this transaction or another, and "
-                "PostgreSQL has given this transaction up: roll it back and leave the job out."
-            ) from error
-
-    async def _make_queues(self, connection: Connection, names: set[str]) -> None:
-        """Make queues that are new apart from the caller's transaction: while that is open, their
-        rows would hold up every other producer of the queue.
-        """
-        with told():
-            missing = await connection.fetch(query("missing_queues"), sorted(names))
-        if missing:
-            await self._pool.run(
-                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
-            )
+        if connection is not None:
+            return await self._producer.enqueue_within(connection, jobs)
+        return await self._producer.enqueue(jobs)
 
     # Workers
 

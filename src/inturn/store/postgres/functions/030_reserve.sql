@@ -23,8 +23,6 @@ declare
     v_groups integer := cardinality(p_keys);
     v_open boolean := false;
     v_missing boolean;
-    v_woken text[];
-    v_asleep bigint[];
     v_sorted bigint[];   -- the lanes in their order …
     v_places integer[];  -- … and which group each belongs to
 begin
@@ -129,38 +127,6 @@ begin
         lanes := array_fill(null::bigint, array[v_groups]); -- pruned between the look and the lock
     end loop;
 
-    -- A new statement, so that at "read committed" it sees what was committed before the tail was
-    -- locked: a lane that is active now cannot become inactive while the tail is held. A lane that
-    -- was left active although drained learns its new head, too.
-    select
-        array_agg(l.id) filter (
-            where not l.active or (l.key is not null and l.token is null and l.drained)),
-        array_agg(distinct l.queue) filter (where l.token is null and l.drained)
-    into v_asleep, v_woken
-    from (
-        select l.*, l.cursor > befores[v_places[width_bucket(l.id, v_sorted)]] as drained
-        from inturn.lane l where l.id = any(v_sorted)
-    ) l;
-    if v_asleep is not null then
-        update inturn.lane l set
-            active = true,
-            kind = p_kinds[v_places[width_bucket(l.id, v_sorted)]],
-            priority = p_priorities[v_places[width_bucket(l.id, v_sorted)]],
-            round = greatest(
-                p_rounds[v_places[width_bucket(l.id, v_sorted)]],
-                floors[v_places[width_bucket(l.id, v_sorted)]]),
-            waiting_since = coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
-            head_attempt = 0, head_crashes = 0, head_errors = null,
-            rank_at = case
-                when l.paused_at is null and l.halted_at is null then inturn.rank(
-                    coalesce(p_sinces[v_places[width_bucket(l.id, v_sorted)]], at),
-                    p_priorities[v_places[width_bucket(l.id, v_sorted)]],
-                    coalesce((
-                        select q.aging_seconds from inturn.queue q where q.name = l.queue), 300))
-            end
-        where l.id = any(v_asleep);
-    end if;
-    if v_woken is not null then
-        perform pg_notify('inturn', q) from unnest(v_woken) q;
-    end if;
+    perform inturn.rouse(
+        v_sorted, v_places, befores, p_kinds, p_priorities, p_rounds, floors, p_sinces, at);
 end $$;

@@ -1,0 +1,84 @@
+"""Accepting jobs: alone, in company, or within the caller's own transaction."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import asyncpg
+
+from inturn.model.errors import QueueFull, StoreError
+from inturn.model.job import NewJob, Ticket
+from inturn.store.postgres.accept import accept, accept_rest, check_same, with_time
+from inturn.store.postgres.company import Company
+from inturn.store.postgres.enqueue import enqueue, enqueue_together
+from inturn.store.postgres.faults import told
+from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.sql import query
+
+RETRIES_MAX = 10
+"""So often an enqueue that met with a prune is tried again: each time nothing of it was stored."""
+
+
+class Producer:
+    """Accepts jobs, all or none."""
+
+    def __init__(self, pool: Pool, now: Callable[[], datetime | None]) -> None:
+        self._pool, self._now = pool, now
+        self._company = Company(self._together, self._alone)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in a transaction of our own, which other enqueues may share."""
+        try:
+            with self._pool.working():
+                return await self._company.enqueue(jobs)
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+
+    async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in the caller's own transaction, which one that is known spoils."""
+        await self._make_queues(connection, {job.queue for job in jobs})
+        try:
+            with told():
+                return await enqueue(connection, jobs, self._now())
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+        except asyncpg.UniqueViolationError as error:
+            await self._pool.run(lambda own: check_same(own, jobs))
+            raise StoreError(
+                "a job of this batch was accepted before, in this transaction or another, and "
+                "PostgreSQL has given this transaction up: roll it back and leave the job out."
+            ) from error
+
+    async def _together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        async with self._pool.connection() as connection:
+            return await enqueue_together(connection, jobs, self._now())
+
+    async def _alone(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+        async def verb(connection: Connection) -> list[Ticket]:
+            nonlocal again
+            attempt, again = (accept_rest if again else accept), True
+            return await attempt(connection, jobs, self._now())
+
+        for _ in range(RETRIES_MAX):
+            try:
+                return await self._pool.run(verb)
+            except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
+                continue  # a lane was pruned under our hands, or someone stored the same job
+        return await self._pool.run(verb)
+
+    async def _make_queues(self, connection: Connection, names: set[str]) -> None:
+        """Make queues that are new apart from the caller's transaction: while that is open, their
+        rows would hold up every other producer of the queue.
+        """
+        with told():
+            missing = await connection.fetch(query("missing_queues"), sorted(names))
+        if missing:
+            await self._pool.run(
+                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
+            )
+
+    async def _with_time(self, full: QueueFull) -> QueueFull:
+        """Return a refusal with the time to come back."""
+        return await self._pool.run(functools.partial(with_time, full=full, now=self._now()))
