@@ -249,6 +249,36 @@ async def test_a_claim_looks_past_many_drained_lanes_that_a_producer_holds(
     assert len(await drain(store)) == len(keys)
 
 
+async def test_a_lane_learns_what_a_producer_left_in_it_when_it_was_drained(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """Its head was not there when the one before it was done: nobody knew its kind or priority."""
+    await enqueue(store, job("a", kind="A"))
+    claims = await claim(store, kinds=["A"])
+    open_one = await producer()
+    made = await open_one.enqueue(job("a", kind="B", priority=100))
+    await done(store, claims)
+    await enqueue(store, job("b", kind="B", priority=50))
+    assert await claim(store, kinds=["A"]) == []
+    await open_one.commit()
+    assert await claim(store, kinds=["A"]) == []
+    assert ids(await claim(store, 1, kinds=["B"])) == made
+
+
+async def test_what_a_producer_left_in_a_drained_lane_is_waited_for(
+    store: PostgresStore, producer: Opening
+) -> None:
+    await enqueue(store, job("a"))
+    claims = await claim(store)
+    open_one = await producer()
+    made = await open_one.enqueue(job("a"))
+    await done(store, claims)
+    assert await claim(store) == []
+    await open_one.commit()
+    assert await quickly(store.wait(["default"], timeout_seconds=60))
+    assert ids(await claim(store)) == made
+
+
 async def test_only_who_wakes_a_lane_says_so(store: PostgresStore, database: str) -> None:
     """Producers of a queue that is busy notify nobody: the log of notices stays out of the way."""
     heard: list[str] = []

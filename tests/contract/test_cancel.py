@@ -205,3 +205,22 @@ async def test_a_cancel_that_breaks_off_leaves_the_job_waiting(
             await store.cancel(made[0], by="ann")
     assert await state(store, made[0]) is JobState.WAITING
     assert await run_all(store) == made
+
+
+async def test_a_lane_is_what_stands_behind_the_cancelled_jobs_at_its_head(store: Store) -> None:
+    """Its kind, priority and round are its head's, and a cancelled job is nobody's head."""
+    first, cancelled, last = await enqueue(
+        store,
+        job("B", key="a"),
+        job("A", key="a", priority=9, round=1),
+        job("B", key="a", priority=5, round=2),
+    )
+    await store.cancel(cancelled, by="me")
+    await settle(store, done(await claim(store, kinds=["B"])))
+    view = await lane(store, "a")
+    assert (view.kind, view.priority, view.round) == ("B", 5, 2)
+    gate = await store.advance_gate("default")
+    assert (gate.round, gate.advanced) == (2, True)
+    assert ids(await claim(store, kinds=["A"])) == []
+    assert ids(await claim(store, kinds=["B"])) == [last]
+    assert await state(store, first) is JobState.DONE

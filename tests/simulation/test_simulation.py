@@ -9,7 +9,8 @@ from tests.simulation.run import make_world, play, run
 from tests.simulation.stores import Stores
 
 SQLITE_SEEDS = range(30)
-POSTGRES_SEEDS = range(1000, 1006)
+POSTGRES_SEEDS = (*range(1000, 1006), 34, 5381)
+"""The last two found a lane that kept the kind and round of a cancelled job at its head."""
 
 
 @pytest.mark.parametrize("seed", SQLITE_SEEDS)

@@ -27,7 +27,7 @@ begin
     ) l;
     if v_asleep is not null then
         update inturn.lane l set
-            active = true,
+            active = true, look_at = null,
             kind = p_kinds[p_places[width_bucket(l.id, p_lanes)]],
             priority = p_priorities[p_places[width_bucket(l.id, p_lanes)]],
             round = greatest(

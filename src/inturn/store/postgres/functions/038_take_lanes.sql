@@ -105,7 +105,7 @@ begin
         if v_left = p_jobs_max then
             v_limit := least(v_limit * 2, 1000);
         else
-            v_limit := least(1000, greatest(v_limit, 1
+            v_limit := least(greatest(1000, 10 * cardinality(v_seen)), greatest(v_limit, 1
                 + v_left * cardinality(v_seen) / (p_jobs_max - v_left)));
         end if;
     end loop;

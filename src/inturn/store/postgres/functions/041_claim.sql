@@ -32,10 +32,13 @@ begin
     if not found then
         return;
     end if;
-    v_else := p_settled or q.sleepers or q.fresh or q.delayed or q.suspects or q.parked;
-    if q.sleepers or q.fresh or q.delayed then
+    v_else := p_settled or q.sleepers or q.unsure or q.fresh or q.delayed or q.suspects or q.parked;
+    if q.sleepers or q.unsure or q.fresh or q.delayed then
         if q.sleepers then
             perform inturn.wake(p_queue, v_now, q.aging_seconds);
+        end if;
+        if q.unsure then
+            perform inturn.look_again(p_queue, v_now, v_now);
         end if;
         if q.fresh then
             perform inturn.admit(100, v_now);
@@ -67,7 +70,8 @@ begin
         v_left := v_left - v_count;
     end if;
 
-    if v_left > 0 then
+    for v_look in 1 .. 2 loop
+        exit when v_left <= 0;
         v_taken := inturn.take_lanes(
             p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now);
         if v_taken.locked = 0 and not v_else then
@@ -93,7 +97,9 @@ begin
                 v_taken, p_queue, p_worker, q.aging_seconds, v_now, v_until);
             v_left := v_left - v_taken.jobs;
         end if;
-    end if;
+        exit when not q.unsure or v_look = 2;
+        exit when not inturn.look_again(p_queue, 'infinity', v_now);
+    end loop;
 
     if v_left > 0 and v_best is not null then
         return query select * from inturn.claim_parked(
@@ -103,16 +109,19 @@ begin
 end $$;
 
 -- A queue that may be claimed from, and what there is besides its claimable lanes: lanes whose
--- retry is due, blocked jobs that are new, delayed jobs that are due, suspects, retries that are
--- due. Each is one look into an index.
+-- retry is due, lanes unsure of their head, blocked jobs that are new, delayed jobs that are due,
+-- suspects, retries that are due. Each is one look into an index.
 create or replace function inturn.due(p_queue text, p_now timestamptz) returns table (
     gate integer, aging_seconds double precision,
-    sleepers boolean, fresh boolean, delayed boolean, suspects boolean, parked boolean
+    sleepers boolean, unsure boolean, fresh boolean, delayed boolean, suspects boolean,
+    parked boolean
 ) language sql stable as $$
     select
         q.gate, q.aging_seconds,
         exists (
             select from inturn.lane l where l.queue = p_queue and l.ready_at <= p_now),
+        exists (
+            select from inturn.lane l where l.queue = p_queue and l.look_at is not null),
         exists (
             select from inturn.blocked b where b.fresh),
         exists (

@@ -181,6 +181,7 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_idle bigint[] := '{}';
+    v_cancels bigint[];
     v_count integer;
     v_left integer := cardinality(p_tokens);
 begin
@@ -197,22 +198,34 @@ begin
         v_left := v_left - inturn.rest_leased(v_idle, p_tokens, p_lanes, p_firsts, p_lasts);
     end if;
     if v_left > 0 then
-        update inturn.lane l set
-            token = null, ready_at = null, head = l.cursor,
-            head_attempt = 0, head_crashes = 0, head_errors = null,
-            suspect = l.cursor <= l.suspect_last,
-            (kind, priority, round, waiting_since, rank_at) = (
-                select
-                    coalesce(h.kind, l.kind), coalesce(h.priority, l.priority),
-                    coalesce(h.round, l.round), h.since,
-                    case when l.paused_at is null and l.halted_at is null then h.rank_at end
-                from inturn.head(l.id, l.cursor, l.queue, l.priority, p_now) h)
-        where l.id = any(p_lanes) and l.key is not null
-          and l.token = p_tokens[width_bucket(l.id, p_lanes)]
-          and l.head = p_firsts[width_bucket(l.id, p_lanes)]
-          and l.cursor = p_lasts[width_bucket(l.id, p_lanes)] + 1;
-        get diagnostics v_count = row_count;
+        with ended as (
+            update inturn.lane l set
+                token = null, ready_at = null, head = l.cursor,
+                head_attempt = 0, head_crashes = 0, head_errors = null,
+                suspect = l.cursor <= l.suspect_last,
+                (kind, priority, round, waiting_since, rank_at, look_at) = (
+                    select
+                        coalesce(h.kind, l.kind), coalesce(h.priority, l.priority),
+                        coalesce(h.round, l.round), h.since,
+                        case when l.paused_at is null and l.halted_at is null then h.rank_at end,
+                        p_now + h.look_after
+                    from inturn.head(
+                        l.id, l.cursor, l.key, l.queue, l.priority, p_now,
+                        '20 milliseconds') h)
+            where l.id = any(p_lanes) and l.key is not null
+              and l.token = p_tokens[width_bucket(l.id, p_lanes)]
+              and l.head = p_firsts[width_bucket(l.id, p_lanes)]
+              and l.cursor = p_lasts[width_bucket(l.id, p_lanes)] + 1
+            returning l.id, l.cursor <= l.cancelled_last as cancels
+        )
+        select count(*), array_agg(e.id) filter (where e.cancels) into v_count, v_cancels
+        from ended e;
         v_left := v_left - v_count;
+        if v_cancels is not null then
+            -- The new head may be cancelled: what counts is the first behind it that is not.
+            perform inturn.pass(c.lane, null) from unnest(v_cancels) as c(lane);
+            perform inturn.freshen(v_cancels, p_now);
+        end if;
     end if;
     if v_left > 0 then
         update inturn.lane l set

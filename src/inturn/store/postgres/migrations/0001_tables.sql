@@ -44,6 +44,7 @@ create table inturn.lane (
     rank_at timestamptz,                      -- its place among claimable lanes, or null
     waiting_since timestamptz,                -- keyed: when its head was accepted
     ready_at timestamptz,                     -- keyed: its head waits to retry until then
+    look_at timestamptz,                      -- keyed: its tail is in a producer's hands; look then
     token bigint,                             -- keyed: the lease on it
     head_errors jsonb,
     halted_at timestamptz,                    -- keyed: its head is dead and a person must decide
@@ -51,9 +52,10 @@ create table inturn.lane (
     paused_at timestamptz,
     paused_by text,
     check (head <= cursor),
-    check (key is not null or (token is null and ready_at is null and halted_at is null)),
+    check (key is not null or (token is null and ready_at is null and look_at is null
+                               and halted_at is null)),
     -- A lane that cannot be claimed has no rank, so that no claim ever has to pass over it.
-    check (rank_at is null or (active and token is null and ready_at is null
+    check (rank_at is null or (active and token is null and ready_at is null and look_at is null
                                and halted_at is null and paused_at is null)),
     check ((halted_at is null) = (halted_job is null)),
     check ((paused_at is null) = (paused_by is null))
@@ -65,6 +67,7 @@ create index lane_claimable on inturn.lane (queue, round, rank_at)
 create index lane_suspect on inturn.lane (queue, round, rank_at) where suspect
     and rank_at is not null;
 create index lane_sleeping on inturn.lane (queue, ready_at) where ready_at is not null;
+create index lane_unsure on inturn.lane (queue, look_at) where look_at is not null;
 
 -- The producers' row. Positions are taken from it under its lock, so that within a lane the order
 -- of positions is the order of commits. last round: rounds never fall within a lane.

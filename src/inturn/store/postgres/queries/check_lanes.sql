@@ -1,6 +1,6 @@
 -- Lanes whose own row does not hold together: a sentence for each fault, at most 20 of a sort.
 -- The head of a lane that may be claimed is compared with what the lane says of it; a lane that did
--- not find its next job yet (waiting_since is null) learns it from the next claim.
+-- not find its next job yet (look_at) learns it from a claim soon.
 select said from (
     select faults.said, row_number() over (partition by faults.sort order by l.id) as number
     from inturn.lane l
@@ -26,12 +26,13 @@ select said from (
                          name, l.head, l.cursor - 1) end,
         case when l.token is not null and l.head >= l.cursor
              then format('%s is under lease %s with no position leased.', name, l.token) end,
-        case when l.active and l.token is null and l.ready_at is null and l.halted_at is null
-                  and l.paused_at is null and l.rank_at is null
+        case when l.active and l.token is null and l.ready_at is null and l.look_at is null
+                  and l.halted_at is null and l.paused_at is null and l.rank_at is null
              then format('%s may be claimed and has no rank: no claim finds it.', name) end,
         case when l.rank_at is not null and (
                       not l.active or l.token is not null or l.ready_at is not null
-                      or l.halted_at is not null or l.paused_at is not null)
+                      or l.look_at is not null or l.halted_at is not null
+                      or l.paused_at is not null)
              then format('%s has a rank and must not be claimed.', name) end,
         case when l.rank_at is not null
                   and l.suspect <> (l.key is not null and l.cursor <= l.suspect_last)
@@ -45,9 +46,9 @@ select said from (
              then format('%s is halted on job %s, which is not among the dead letters.',
                          name, l.halted_job) end,
         case when l.key is not null and l.token is null and l.halted_at is null and l.active
-                  and l.waiting_since is not null
+                  and l.look_at is null and j.id is not null
                   and (l.kind, l.priority, l.round, l.waiting_since)
-                      <> (j.kind, j.priority, j.round, j.enqueued_at)
+                      is distinct from (j.kind, j.priority, j.round, j.enqueued_at)
              then format('%s does not know its head, job %s, as it is.', name, j.id) end,
         case when exists (
                       select from inturn.cancelled c

@@ -1,6 +1,7 @@
--- When the next delayed job or retry of these queues is due, and what time it is there. One look at
--- the end of an index for each queue and kind of wait.
-select min(least(delayed.run_at, parked.run_at, suspect.run_at, asleep.ready_at)) as due,
+-- When the next delayed job or retry of these queues is due, or a lane is to be looked at again,
+-- and what time it is there. One look at the end of an index for each queue and kind of wait.
+select min(least(delayed.run_at, parked.run_at, suspect.run_at, asleep.ready_at,
+                 unsure.look_at)) as due,
        clock_timestamp() as now
 from unnest($1::text[]) as q(name)
 left join lateral (
@@ -18,3 +19,7 @@ left join lateral (
     select ready_at from inturn.lane where queue = q.name and ready_at is not null
     order by ready_at limit 1
 ) asleep on true
+left join lateral (
+    select look_at from inturn.lane where queue = q.name and look_at is not null
+    order by look_at limit 1
+) unsure on true
