@@ -53,7 +53,7 @@ begin
         id, queue, key, kind, payload, priority, round,
         attempts_max, timeout_seconds, enqueued_at)
     select
-        j.id, j.queue, j.key, j.kind, j.payload::json, j.priority, j.round,
+        j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
         j.attempts, j.timeout, p_now
     from unnest(
         p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds,

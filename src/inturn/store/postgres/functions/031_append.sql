@@ -20,7 +20,7 @@ begin
             lane, position, id, kind, payload, priority, round,
             attempts_max, timeout_seconds, enqueued_at)
         values (
-            r.lanes[1], r.befores[1] + 1, p_ids[1], p_kinds[1], p_payloads[1]::json,
+            r.lanes[1], r.befores[1] + 1, p_ids[1], p_kinds[1], p_payloads[1],
             p_priorities[1], greatest(p_rounds[1], r.floors[1]),
             p_attempts[1], p_timeouts[1], p_sinces[1])
         returning job.id, job.lane, job.position;
@@ -64,7 +64,7 @@ begin
         attempts_max, timeout_seconds, enqueued_at)
     select
         l.lane, l.before + row_number() over (partition by l.lane order by j.n),
-        j.id, j.kind, j.payload::json, j.priority,
+        j.id, j.kind, j.payload, j.priority,
         greatest(l.floor, max(j.round) over (partition by l.lane order by j.n)),
         j.attempts, j.timeout, j.since
     from unnest(

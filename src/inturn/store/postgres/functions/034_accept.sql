@@ -57,7 +57,7 @@ begin
         attempts_max, timeout_seconds, enqueued_at,
         delayed, run_at)
     select
-        j.id, j.queue, j.key, j.kind, j.payload::json, j.priority, j.round,
+        j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
         j.attempts, j.timeout, v_now,
         true, v_now + make_interval(secs => j.delay)
     from unnest(

@@ -45,7 +45,7 @@ begin
             select
                 m.token, p_until, true,
                 array[m.id], array[m.key], array[m.head], array[m.head], array[m.head_attempt],
-                null::integer[], null::bigint[], uuid_send(j.id), j.payload::text,
+                null::integer[], null::bigint[], uuid_send(j.id), j.payload,
                 j.kind, j.priority, j.round,
                 j.attempts_max, j.timeout_seconds, j.enqueued_at,
                 null::uuid[], null::text[], null::smallint[], null::integer[],
@@ -92,7 +92,7 @@ create or replace function inturn.lease_parked(
     select
         t.token, p_until, p_alone,
         null::bigint[], array[t.key], array[1::bigint], array[1::bigint], array[t.attempt],
-        null::integer[], null::bigint[], uuid_send(t.id), t.payload::text,
+        null::integer[], null::bigint[], uuid_send(t.id), t.payload,
         t.kind, t.priority, t.round,
         t.attempts_max, t.timeout_seconds, t.enqueued_at,
         null::uuid[], null::text[], null::smallint[], null::integer[],

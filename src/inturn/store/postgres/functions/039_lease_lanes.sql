@@ -92,7 +92,7 @@ begin
         v_token, p_until, false,
         p_taken.lanes, p_taken.keys, p_taken.firsts, p_taken.lasts, p_taken.attempts,
         v_counts, null,
-        string_agg(uuid_send(o.id), ''), string_agg(o.payload::text, E'\x1e'),
+        string_agg(uuid_send(o.id), ''), string_agg(o.payload, E'\x1e'),
         v_kind, v_priority, v_round, v_attempts_max, v_timeout, v_at,
         case when bool_or(
             row(o.kind, o.priority, o.round, o.attempts_max, o.timeout_seconds)

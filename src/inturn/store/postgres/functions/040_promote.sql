@@ -86,7 +86,7 @@ begin
     )
     select
         array_agg(id) as ids, array_agg(queue) as queues, array_agg(key) as keys,
-        array_agg(kind) as kinds, array_agg(payload::text) as payloads,
+        array_agg(kind) as kinds, array_agg(payload) as payloads,
         array_agg(priority::integer) as priorities, array_agg(round) as rounds,
         array_agg(attempts_max::integer) as attempts, array_agg(timeout_seconds) as timeouts,
         array_agg(enqueued_at) as sinces

@@ -42,7 +42,7 @@ begin
     select
         j.lane, j.position, j.id,
         p_job_kinds[least(j.n, cardinality(p_job_kinds))],
-        j.payload::json,
+        j.payload,
         p_job_priorities[least(j.n, cardinality(p_job_priorities))],
         greatest(j.floor, p_job_rounds[least(j.n, cardinality(p_job_rounds))]),
         p_job_attempts[least(j.n, cardinality(p_job_attempts))],

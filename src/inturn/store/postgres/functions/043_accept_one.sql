@@ -44,7 +44,7 @@ begin
         lane, position, id, kind, payload, priority, round,
         attempts_max, timeout_seconds, enqueued_at)
     values (
-        v_lane, v_last, p_id, p_kind, p_payload::json, p_priority, v_round,
+        v_lane, v_last, p_id, p_kind, p_payload, p_priority, v_round,
         p_attempts, p_timeout, v_at);
     if exists (
         select from inturn.lane l

@@ -10,7 +10,7 @@ begin
         delete from inturn.dead where id = p_job;
         delete from inturn.job where id = p_job;
         perform inturn.append(
-            array[d.id], array[d.queue], array[d.key], array[d.kind], array[d.payload::text],
+            array[d.id], array[d.queue], array[d.key], array[d.kind], array[d.payload],
             array[d.priority::integer], array[d.round], array[d.attempts_max::integer],
             array[d.timeout_seconds], array[d.enqueued_at], v_now);
         perform pg_notify('inturn', d.queue);

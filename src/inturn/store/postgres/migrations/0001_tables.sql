@@ -82,18 +82,20 @@ create table inturn.tail (
 ) with (fillfactor = 50);
 create unique index tail_key on inturn.tail (queue, key) where key is not null;
 
--- The log. Only appended to, and pruned in ranges.
+-- The log. Only appended to, and pruned in ranges. A payload is JSON, which whoever accepts it has
+-- seen to; as text it is given out without being written anew. Columns of fixed length come first,
+-- and the one that is mostly null behind them.
 create table inturn.job (
     lane bigint not null,
     position bigint not null,
     id uuid not null,
-    kind text collate "C" not null,
-    payload json not null,
-    priority smallint not null,
-    round integer not null,
-    attempts_max smallint not null,
-    timeout_seconds double precision,
     enqueued_at timestamptz not null,
+    round integer not null,
+    priority smallint not null,
+    attempts_max smallint not null,
+    kind text collate "C" not null,
+    payload text not null,
+    timeout_seconds double precision,
     primary key (lane, position),
     constraint job_id unique (id)
 );
@@ -131,7 +133,7 @@ create table inturn.parked (
     queue text collate "C" not null,
     key text collate "C",
     kind text collate "C" not null,
-    payload json not null,
+    payload text not null,
     priority smallint not null,
     round integer not null,
     attempts_max smallint not null,
@@ -157,7 +159,7 @@ create table inturn.blocked (
     queue text collate "C" not null,
     key text collate "C",
     kind text collate "C" not null,
-    payload json not null,
+    payload text not null,
     priority smallint not null,
     round integer not null,
     attempts_max smallint not null,
@@ -180,7 +182,7 @@ create table inturn.dead (
     queue text collate "C" not null,
     key text collate "C",
     kind text collate "C" not null,
-    payload json not null,
+    payload text not null,
     priority smallint not null,
     round integer not null,
     attempts_max smallint not null,
@@ -198,7 +200,7 @@ create table inturn.cancelled (
     queue text collate "C" not null,
     key text collate "C",
     kind text collate "C" not null,
-    payload json not null,
+    payload text not null,
     priority smallint not null,
     round integer not null,
     attempts_max smallint not null,
