@@ -121,6 +121,29 @@ def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
     assert 'result    {"ok": true}\n' in shown
 
 
+def test_a_failure_is_shown_with_where_it_failed(cli: Cli) -> None:
+    trace = 'Traceback (most recent call last):\n  File "shop.py", line 7, in pay\nKeyError: 1'
+    job = NewJob(kind="k")
+
+    async def seed(store: Store) -> None:
+        await store.enqueue([job])
+        await settle_next(
+            store, "default", Retry(0, "KeyError: 1", traceback=trace), Retry(0, "killed")
+        )
+
+    def shown(*command: str) -> None:
+        errors = cli.json(*command, str(job.id))["errors"]
+        assert [error["traceback"] for error in errors[:2]] == [trace, None]
+        out = cli(*command, str(job.id)).out
+        assert 'File "shop.py", line 7, in pay' in out
+        assert out.count("Traceback") == sum(error["traceback"] is not None for error in errors)
+
+    cli.store(seed)
+    shown("jobs", "show")
+    cli.store(lambda store: settle_next(store, "default", Bury("no", traceback=trace)))
+    shown("dead", "show")
+
+
 def test_a_running_job_is_shown_with_how_far_it_is(cli: Cli) -> None:
     job = NewJob(kind="k")
 

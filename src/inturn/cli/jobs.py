@@ -160,7 +160,8 @@ def _progress(view: JobView) -> str:
 
 def _error(error: AttemptError) -> str:
     where = f"attempt {error.attempt}, {time_text(error.at)}, on {error.worker}"
-    return plain(f"{where}:\n{error.error}")
+    trace = "" if error.traceback is None else f"\n{error.traceback}"
+    return plain(f"{where}:\n{error.error}{trace}")
 
 
 def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:

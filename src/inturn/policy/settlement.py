@@ -25,6 +25,7 @@ from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.payload import check_payload
 from inturn.model.worker import DURATION_BOUNDS_SECONDS
+from inturn.policy.retry import spent_reason
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 
 
@@ -165,6 +166,7 @@ def check_volume(settlements: Iterable[Settlement]) -> None:
                 chars += len(verdict.result or "")
             elif type(verdict) is Retry or type(verdict) is Bury:
                 chars += min(len(verdict.error), bounds.ERROR_CHARS_MAX)
+                chars += min(len(verdict.traceback or ""), bounds.TRACEBACK_CHARS_MAX)
     if chars > bounds.SETTLE_CHARS_MAX:
         raise OutOfBounds(
             f"one call settles with {chars:,} characters of results and errors, and "
@@ -192,15 +194,21 @@ def _check_verdict(verdict: Verdict) -> None:
             check_number("result_seconds", verdict.result_seconds, 0.0, bounds.DEDUPE_SECONDS_MAX)
     elif type(verdict) is Retry:
         check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
-        check_text("error", verdict.error)
+        _check_failure(verdict)
         if not isinstance(verdict.counted, bool):
             raise BadInput("counted must be True or False.")
     elif type(verdict) is Bury:
-        check_text("error", verdict.error)
+        _check_failure(verdict)
         if verdict.reason is not None:
             check_text("reason", verdict.reason)
     elif type(verdict) is not Release:
         raise BadInput(f"a verdict is a Done, Retry, Bury or Release, not {shown(verdict)}.")
+
+
+def _check_failure(verdict: Retry | Bury) -> None:
+    check_text("error", verdict.error)
+    if verdict.traceback is not None:
+        check_text("traceback", verdict.traceback)
 
 
 def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -280,9 +288,29 @@ def reason_text(verdict: Bury) -> str:
     return keepable(verdict.error if verdict.reason is None else verdict.reason)
 
 
+def buried_reason(attempts: int, verdict: Retry | Bury) -> str:
+    """Return why a job is dead: it cannot succeed, or its attempts are spent."""
+    if type(verdict) is Bury:
+        return reason_text(verdict)
+    return spent_reason(attempts, error_text(verdict))
+
+
+def traceback_text(verdict: Retry | Bury) -> str | None:
+    """Return where an attempt failed, as text every store can keep: if it is long, its end."""
+    if verdict.traceback is None:
+        return None
+    text = _storable(verdict.traceback)
+    longest = bounds.TRACEBACK_CHARS_MAX
+    return text if len(text) <= longest else f"…{text[1 - longest :]}"
+
+
 def keepable(text: str) -> str:
     """Return text as every store can keep it: no NUL, no lone surrogate, not endless."""
-    text = text.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()
+    text = _storable(text)
     if len(text) > bounds.ERROR_CHARS_MAX:
         text = text[: bounds.ERROR_CHARS_MAX - 1] + "…"
     return text
+
+
+def _storable(text: str) -> str:
+    return text.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()

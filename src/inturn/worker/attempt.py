@@ -17,13 +17,14 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import after_failure
+from inturn.policy.retry import RetryLater, after_failure
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
 from inturn.worker.own_thread import on_own_thread
+from inturn.worker.trace import trace_of
 from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
 _DONE = Done()
@@ -97,11 +98,15 @@ class Attempts:
         policy = self._job.retry
         if policy.attempts_max != leased.attempts_max:  # it was accepted before a deploy
             policy = replace(policy, attempts_max=leased.attempts_max)
-        error = _in_words(error)
-        verdict = after_failure(leased.attempt, error, policy=policy, random=self._random)
-        if type(verdict) is Retry:
-            return Retry(_possible(verdict.delay_seconds), verdict.error, bool(verdict.counted))
-        return verdict
+        said = _in_words(error)
+        verdict = after_failure(leased.attempt, said, policy=policy, random=self._random)
+        # One that asked to come later has not failed anywhere.
+        trace = None if isinstance(error, RetryLater) else trace_of(error)
+        if type(verdict) is Bury:
+            return Bury(verdict.error, verdict.reason, trace)
+        assert type(verdict) is Retry
+        delay_seconds = _possible(verdict.delay_seconds)
+        return Retry(delay_seconds, verdict.error, bool(verdict.counted), trace)
 
     def _awaited(
         self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob

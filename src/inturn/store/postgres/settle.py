@@ -22,6 +22,7 @@ from inturn.policy.settlement import (
     gathered,
     reason_text,
     tallies,
+    traceback_text,
 )
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.postgres.pool import Connection
@@ -139,12 +140,14 @@ def _collect(
                 "verdict": "retry",
                 "delay": verdict.delay_seconds,
                 "error": error_text(verdict),
+                "traceback": traceback_text(verdict),
                 "counted": verdict.counted,
             }
         elif type(verdict) is Bury:
             other |= {
                 "verdict": "bury",
                 "error": error_text(verdict),
+                "traceback": traceback_text(verdict),
                 "reason": reason_text(verdict),
             }
         others.append(other)

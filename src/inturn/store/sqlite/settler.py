@@ -9,11 +9,13 @@ import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import WrongJob
+from inturn.model.job import AttemptError
 from inturn.model.lease import Lease
-from inturn.policy.settlement import Outcome
-from inturn.policy.verdict import Done
+from inturn.policy.settlement import Outcome, error_text, traceback_text
+from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.rows import with_error
 from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
 
 
@@ -63,6 +65,17 @@ class Settler:
         """Note a job that is not the one its lease holds there."""
         if outcome.job.id.bytes != held and self.wrong is None:
             self.wrong = WrongJob(token, outcome.job.position, outcome.job.id)
+
+    def with_failure(self, errors: str | None, attempt: int, verdict: Retry | Bury) -> str:
+        """Return a kept history of errors with one more, of this attempt."""
+        added = AttemptError(
+            attempt=attempt,
+            at=self.at,
+            worker=self.worker,
+            error=error_text(verdict),
+            traceback=traceback_text(verdict),
+        )
+        return with_error(errors, added)
 
     def keep_results(self, outcomes: Iterable[Outcome]) -> None:
         """Keep what handlers returned, each for its time."""
