@@ -102,10 +102,11 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.LeasesLost():
             log.warning(
-                "worker %s: the lease of %s ran out, so others run them; what came of them here "
+                "worker %s: the lease of %s ran out, so others run them%s; what came of them here "
                 "does not count",
                 event.worker,
                 _jobs(event.jobs),
+                _of_those(event),
             )
         case worker_events.StoreTroubled():
             log.warning("worker %s: %s Trying again.", event.worker, event.error)
@@ -183,6 +184,14 @@ def log_after_done(kind: str, job: UUID, verdict: object) -> None:
 def log_result_lost(kind: str, error: Exception | str) -> None:
     """Say that a job is done and what it returned cannot be kept."""
     logging.getLogger(WORKER).warning("job %r is done, and its result is not kept: %s", kind, error)
+
+
+def _of_those(event: worker_events.LeasesLost) -> str:
+    """Say what became of those jobs that ran when their lease was lost."""
+    said = [f"{event.cancelled} cancelled here"] if event.cancelled else []
+    if event.going_on:
+        said.append(f"{event.going_on} going on here, for a def on a thread cannot be cancelled")
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _say(

@@ -187,10 +187,6 @@ async def test_a_long_trace_is_kept_and_told_by_its_end(app: App) -> None:
 
 def test_an_error_that_cannot_be_told_has_no_trace() -> None:
     class Mean(Exception):
-        @property
-        def __notes__(self) -> list[str]:
-            raise KeyError("no notes")
-
         def __str__(self) -> str:
             raise KeyError("no words")
 

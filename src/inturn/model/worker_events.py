@@ -84,9 +84,14 @@ class BuriedDeadly(WorkerEvent, frozen=True, kw_only=True):
 
 
 class LeasesLost(WorkerEvent, frozen=True, kw_only=True):
-    """So many jobs are someone else's now."""
+    """So many jobs are someone else's now.
+
+    Of those that ran, some were cancelled; some go on, for a thread cannot be made to end.
+    """
 
     jobs: int
+    cancelled: int = 0
+    going_on: int = 0
 
 
 class StoreTroubled(WorkerEvent, frozen=True, kw_only=True):

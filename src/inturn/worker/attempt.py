@@ -51,6 +51,7 @@ class Attempts:
         self._has_context = job.has_context or self._is_surrounded
         self._pid = os.getpid()
         self.is_on_loop = job.is_async or self._is_surrounded
+        self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
 
     async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""

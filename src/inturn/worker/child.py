@@ -154,6 +154,8 @@ class Child:
 class LineWay:
     """From a handler in a child to the store: over the line to the worker."""
 
+    is_lost = False  # a worker kills the child when it hears of that
+
     def __init__(self, child: Child, token: int) -> None:
         self._child, self._token = child, token
 

@@ -39,11 +39,15 @@ class Record:
             self.counts.dead += jobs
             self.tell(events.BuriedDeadly(worker=self._worker, jobs=jobs))
 
-    def lost(self, jobs: int) -> None:
+    def lost(self, jobs: int, cancelled: int = 0, going_on: int = 0) -> None:
         """Take in that jobs are someone else's now."""
         if jobs:
             self.counts.lost += jobs
-            self.tell(events.LeasesLost(worker=self._worker, jobs=jobs))
+            self.tell(
+                events.LeasesLost(
+                    worker=self._worker, jobs=jobs, cancelled=cancelled, going_on=going_on
+                )
+            )
 
     def tell(self, event: events.WorkerEvent) -> None:
         """Tell every listener; what one of them raises harms nothing else."""

@@ -15,8 +15,8 @@ class Run:
     """One lease and its jobs. What has ended is said once; what has not stays leased."""
 
     __slots__ = (
-        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_over", "is_slow", "is_started",
-        "lease", "left",
+        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_lost", "is_over", "is_slow",
+        "is_started", "lease", "left",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, claimed_at: float = 0.0) -> None:
@@ -26,6 +26,7 @@ class Run:
         self.ended: list[Outcome] = []
         self.is_started = False
         self.is_over = False  # nothing more of it may start
+        self.is_lost = False  # it is someone else's now
         self.is_slow = False  # a lane whose jobs take long: what has not started is given back
         self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
         self._told = 0  # … and those it was told of: counted on the loop
@@ -60,9 +61,9 @@ class Run:
         if self._all_said is not None and self._told == self._noted:
             self._all_said.set()
 
-    def end(self) -> None:
+    def lose(self) -> None:
         """Let nothing more of it start, and nobody wait for what will not be said."""
-        self.is_over = True
+        self.is_lost = self.is_over = True
         if self._all_said is not None:
             self._all_said.set()
 
@@ -132,6 +133,7 @@ class Runs:
             if run is not None:
                 self._changed.pop(_name(lease), None)
                 self.in_hand -= run.left
+                run.lose()
                 lost.append(run)
         return lost
 

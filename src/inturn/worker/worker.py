@@ -360,12 +360,11 @@ class Worker:
             self._lose(await self._store.extend(leases, lease_seconds=self.lease_seconds))
 
     def _lose(self, leases: Iterable[Lease]) -> None:
-        """What has not started under a lost lease must not start."""
+        """What has not started under a lost lease must not start, and what runs must end."""
         lost = self._runs.lose(leases)
         for run in lost:
-            run.end()
             self._quarantine.end(run)
-        self.record.lost(sum(run.left + len(run.ended) for run in lost))
+        self.record.lost(*self._hands.lose(lost))
 
     # Waking and beating
 
