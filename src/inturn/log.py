@@ -181,9 +181,11 @@ def log_after_done(kind: str, job: UUID, verdict: object) -> None:
     )
 
 
-def log_result_lost(kind: str, error: Exception | str) -> None:
+def log_result_lost(kind: str, job: UUID, why: str) -> None:
     """Say that a job is done and what it returned cannot be kept."""
-    logging.getLogger(WORKER).warning("job %r is done, and its result is not kept: %s", kind, error)
+    logging.getLogger(WORKER).warning(
+        "job %s (%s) is done, and its result is not kept: %s", job, kind, why
+    )
 
 
 def _of_those(event: worker_events.LeasesLost) -> str:

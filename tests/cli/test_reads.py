@@ -121,6 +121,19 @@ def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
     assert 'result    {"ok": true}\n' in shown
 
 
+def test_a_result_that_was_lost_is_shown_as_lost(cli: Cli) -> None:
+    job = NewJob(kind="k")
+
+    async def seed(store: Store) -> None:
+        await store.enqueue([job])
+        await settle_next(store, "default", Done(result_lost="it is no JSON."))
+
+    cli.store(seed)
+    document = cli.json("jobs", "show", str(job.id))
+    assert (document["result"], document["result_lost"]) == (None, "it is no JSON.")
+    assert "result    could not be kept: it is no JSON.\n" in cli("jobs", "show", str(job.id)).out
+
+
 def test_a_failure_is_shown_with_where_it_failed(cli: Cli) -> None:
     trace = 'Traceback (most recent call last):\n  File "shop.py", line 7, in pay\nKeyError: 1'
     job = NewJob(kind="k")

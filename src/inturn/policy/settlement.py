@@ -164,6 +164,7 @@ def check_volume(settlements: Iterable[Settlement]) -> None:
             verdict = outcome.verdict
             if type(verdict) is Done:
                 chars += len(verdict.result or "")
+                chars += min(len(verdict.result_lost or ""), bounds.ERROR_CHARS_MAX)
             elif type(verdict) is Retry or type(verdict) is Bury:
                 chars += min(len(verdict.error), bounds.ERROR_CHARS_MAX)
                 chars += min(len(verdict.traceback or ""), bounds.TRACEBACK_CHARS_MAX)
@@ -192,6 +193,10 @@ def _check_verdict(verdict: Verdict) -> None:
             check_payload(verdict.result, what="result")
         if verdict.result_seconds is not None:
             check_number("result_seconds", verdict.result_seconds, 0.0, bounds.DEDUPE_SECONDS_MAX)
+        if verdict.result_lost is not None:
+            check_text("result_lost", verdict.result_lost)
+            if verdict.result is not None:
+                raise BadInput("a result is kept or lost, and not both.")
     elif type(verdict) is Retry:
         check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         _check_failure(verdict)
@@ -216,8 +221,19 @@ def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [
         outcome
         for outcome in outcomes
-        if type(outcome.verdict) is not Done or outcome.verdict.result is not None
+        if type(outcome.verdict) is not Done or has_result(outcome.verdict)
     ]
+
+
+def has_result(done: Done) -> bool:
+    """Whether something is to be kept of what a handler returned, if only why it cannot be."""
+    return done.result is not None or done.result_lost is not None
+
+
+def result_texts(done: Done) -> tuple[str, str | None]:
+    """Return a result as stores keep it: its JSON, and why it is lost if it is."""
+    lost = None if done.result_lost is None else keepable(done.result_lost)
+    return done.result or "null", lost
 
 
 def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:

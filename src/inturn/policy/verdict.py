@@ -6,10 +6,14 @@ import msgspec
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The job did what it was for. ``result`` is JSON text to keep for a while, or nothing."""
+    """The job did what it was for. ``result`` is JSON text to keep for a while, or nothing.
+
+    ``result_lost`` is kept in its place where there was one that cannot be: why.
+    """
 
     result: str | None = None
     result_seconds: float | None = None  # how long the result is kept; None: the default
+    result_lost: str | None = None
 
 
 class Retry(msgspec.Struct, frozen=True, tag=True):

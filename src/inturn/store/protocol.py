@@ -291,7 +291,10 @@ class Store(Protocol):
         ...
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept.
+
+        Raises ``ResultLost`` if it returned what could not be.
+        """
         ...
 
     async def explain(self, job: UUID) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,23 +30,17 @@ from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 _DONE = Done()
 _FORK_EXIT_CODE = 70  # a forked child came back from a handler: EX_SOFTWARE
 
-Complaint = Callable[[str, Exception], None]
-
 
 class Attempts:
     """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
-    - ``watch``: who ends what takes too long; None where someone else does, as for a child process;
-    - ``complain``: called with the kind, and why what a job returned is not kept.
+    ``watch``: who ends what takes too long; None where someone else does, as for a child process.
     """
 
-    def __init__(
-        self, job: Job[Any, Any], random: Random, *, watch: Watch | None, complain: Complaint
-    ) -> None:
+    def __init__(self, job: Job[Any, Any], random: Random, *, watch: Watch | None) -> None:
         self._job = job
         self._random = random
         self._watch = watch
-        self._complain = complain
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
         self._pid = os.getpid()
@@ -145,8 +139,7 @@ class Attempts:
             return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
-            self._complain(self._job.kind, error)
-            return _DONE
+            return Done(None, self._job.keep_result, str(error))
 
     def _end_fork(self, error: BaseException | None) -> None:
         """End a process that a handler forked and that came back here: it must not go on as if it

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from inturn.executor import Executor
 from inturn.executor.completions import Completions
 from inturn.executor.ticket import LocalTicket
-from inturn.log import log_after_done, log_result_lost
+from inturn.log import log_after_done
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome
@@ -267,9 +267,7 @@ async def _in_child(
     began = perf_counter()
     verdict: Any
     try:
-        verdict, complaint = await children.attempt(token, leased, way)
-        if complaint is not None:
-            log_result_lost(leased.kind, complaint)
+        verdict = await children.attempt(token, leased, way)
     except asyncio.CancelledError:
         raise
     except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inturn.log import log_listener_failure, log_worker_event
+from inturn.log import log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
@@ -28,8 +28,11 @@ class Record:
         """Take in what the store was told and took."""
         for one in said:
             for outcome in one.outcomes:
-                if type(outcome.verdict) is Done:
+                verdict = outcome.verdict
+                if type(verdict) is Done:
                     self.counts.done += 1
+                    if verdict.result_lost is not None:
+                        log_result_lost(outcome.job.kind, outcome.job.id, verdict.result_lost)
                 else:
                     self._not_done(outcome)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import inturn
 from inturn.executor import Executor
-from inturn.log import log_result_lost
 from inturn.model import bounds, worker_events
 from inturn.model.admissible import check_name, check_number, check_queues, check_whole, listed
 from inturn.model.errors import StoreError
@@ -420,8 +419,7 @@ class Worker:
     def _make_attempts(self) -> dict[str, Attempts]:
         random = Random()
         return {
-            kind: Attempts(job, random, watch=self._watch, complain=log_result_lost)
-            for kind, job in self.app.jobs.items()
+            kind: Attempts(job, random, watch=self._watch) for kind, job in self.app.jobs.items()
         }
 
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:

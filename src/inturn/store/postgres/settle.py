@@ -20,7 +20,9 @@ from inturn.policy.settlement import (
     done_ranges,
     error_text,
     gathered,
+    has_result,
     reason_text,
+    result_texts,
     tallies,
     traceback_text,
 )
@@ -119,12 +121,14 @@ def _collect(
             "job": outcome.job.id,
         }
         if type(verdict) is Done:
-            if verdict.result is not None:
+            if has_result(verdict):
                 seconds = verdict.result_seconds
+                value, lost = result_texts(verdict)
                 results.append(
                     {
                         **place,
-                        "value": verdict.result,
+                        "value": value,
+                        "lost": lost,
                         "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
                     }
                 )

@@ -444,7 +444,10 @@ class PostgresStore:
         )
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept.
+
+        Raises ``ResultLost`` if it returned what could not be.
+        """
         check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.result(connection, job, now))

@@ -11,7 +11,13 @@ from inturn.model import bounds
 from inturn.model.errors import WrongJob
 from inturn.model.job import AttemptError
 from inturn.model.lease import Lease
-from inturn.policy.settlement import Outcome, error_text, traceback_text
+from inturn.policy.settlement import (
+    Outcome,
+    error_text,
+    has_result,
+    result_texts,
+    traceback_text,
+)
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
@@ -82,13 +88,14 @@ class Settler:
         kept = []
         for outcome in outcomes:
             verdict = outcome.verdict
-            if type(verdict) is Done and verdict.result is not None:
+            if type(verdict) is Done and has_result(verdict):
                 seconds = verdict.result_seconds
                 seconds = bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds
                 until = self.now + micros_of_seconds(seconds)
-                kept.append((outcome.job.id.bytes, verdict.result, until))
+                value, lost = result_texts(verdict)
+                kept.append((outcome.job.id.bytes, value, until, lost))
         if kept:
-            self.connection.executemany("insert or replace into result values (?, ?, ?)", kept)
+            self.connection.executemany("insert or replace into result values (?, ?, ?, ?)", kept)
 
     def run_done(self, lane: int, first: int, last: int) -> None:
         """Note that a lane's positions from first to last are done."""

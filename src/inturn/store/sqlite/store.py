@@ -367,7 +367,10 @@ class SqliteStore:
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept.
+
+        Raises ``ResultLost`` if it returned what could not be.
+        """
         check_id("job", job)
         return await self._read(partial(job_view.result, id=job))
 
