@@ -113,7 +113,7 @@ async def test_what_waits_behind_it_does_not_start(app: App) -> None:
             timeout=SECONDS_MAX
         )  # so that it has asked for suspects
         tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
-        await until(lambda: ran == [-1, 0] and worker.view().running == 3, SECONDS_MAX)
+        await until(lambda: ran == [-1, 0] and worker.presence.view().running == 3, SECONDS_MAX)
         store = await app.lend()
         await store.pause("default", by="ann")  # so that nobody begins anew
         await take_leases(app)

@@ -141,19 +141,23 @@ def check_settlement(settlement: Settlement) -> None:
                 f"position {position} of lane {lease.lane} is settled twice or out of order in "
                 f"one settlement. Give outcomes once each, in the order of their positions."
             )
-        is_keyed = lease.key is not None and lease.lane is not None
-        has_gap = is_keyed and before >= lease.first and position > before + 1
+        has_gap = lease.is_keyed and before >= lease.first and position > before + 1
         if position > lease.last or has_gap:
             raise LeaseLost([lease.token])
         before = position
         verdict = outcome.verdict
-        if is_keyed:
+        if lease.is_keyed:
             if stopped and type(verdict) is not Release:
                 raise OutOfOrder(
                     f"position {position} of lane {lease.key!r} was settled behind a job that was "
                     f"not done: nothing may overtake in a keyed lane. Release what comes after."
                 )
             stopped = stopped or type(verdict) is not Done
+
+
+def gives_back_rest(lease: Lease, outcome: Outcome) -> bool:
+    """Whether what became of a job gives back those behind it: nothing overtakes in its lane."""
+    return type(outcome.verdict) is not Done and lease.is_keyed
 
 
 def check_volume(settlements: Iterable[Settlement]) -> None:

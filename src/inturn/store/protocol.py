@@ -67,6 +67,11 @@ class Store(Protocol):
 
     # Life
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in the memory of this process, where no other can see it."""
+        ...
+
     async def open(self) -> None:
         """Connect. Refuses a store without tables (``SchemaMissing``) or of a newer version."""
         ...

@@ -89,6 +89,11 @@ class PostgresStore:
 
     # Life
 
+    @property
+    def is_private(self) -> bool:
+        """Never: a server is there for others as well."""
+        return False
+
     async def open(self) -> None:
         """Connect, and refuse a database this inturn cannot work with."""
         await self._pool.open()

@@ -99,17 +99,21 @@ class SqliteStore:
 
     # Life
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in the memory of this process, where no other can see it."""
+        return self.path == MEMORY
+
     async def open(self) -> None:
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
             return
         connection = await asyncio.to_thread(self._open_checked)
-        memory = self.path == MEMORY
         reading = partial(open_reader, self.path, busy_seconds=self._busy_seconds)
-        self._waiters = Waiters(self._clock, None if memory else reading)
+        self._waiters = Waiters(self._clock, None if self.is_private else reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
         self._waiters.stir = self._writer.stir
-        if not memory:
+        if not self.is_private:
             self._reader = Reader(await asyncio.to_thread(reading), self.path, self._clock)
 
     async def close(self) -> None:
