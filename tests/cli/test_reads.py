@@ -270,11 +270,34 @@ def test_workers_and_their_figures_are_shown(cli: Cli) -> None:
     cli.store(seed)
     [worker] = cli.json("workers")["workers"]
     assert (worker["id"], worker["pid"], worker["queues"]) == ("w1", 7, ["mail"])
+    assert worker["silent"] is False
     assert cli("workers").lines[1].split()[:1] == ["w1"]
     stats = cli.json("stats", "mail", "--minutes", "5")
     assert sum(stat["done"] for stat in stats["stats"]) == 2
     assert sum(stat["buried"] for stat in stats["stats"]) == 1
     assert cli("stats", "mail").lines[0].split()[:3] == ["minute", "kind", "done"]
+
+
+def test_a_worker_that_died_is_silent_since_it_was_seen_and_one_that_left_is_not_listed(
+    cli: Cli,
+) -> None:
+    async def seed(store: Store) -> None:
+        for name in ("dead", "left", "lives"):
+            await store.beat(WorkerView(id=name, host="h", pid=7, version="1", running=3))
+        await store.leave("left")
+        is_postgres = cli.url.startswith("postgres")
+        long_ago = "seen_at - interval '5 minutes'" if is_postgres else "seen_at - 300000000"
+        async with store.transaction() as transaction:
+            await transaction.execute(
+                f"update {'inturn.' * is_postgres}worker set seen_at = {long_ago} where id = 'dead'"
+            )
+
+    cli.store(seed)
+    found = cli.json("workers")["workers"]
+    assert [(one["id"], one["silent"]) for one in found] == [("lives", False), ("dead", True)]
+    _, lives, dead = cli("workers").lines
+    assert lives.split()[0] == "lives"
+    assert dead.split()[:4] == ["dead", "silent", "since", "5m"]
 
 
 def test_the_store_says_where_it_is_and_what_it_holds(cli: Cli) -> None:

@@ -458,8 +458,9 @@ async def test_a_worker_is_seen_by_others(app: App) -> None:
 
     async with working(app, name="w1", sweep_seconds=0.05):
         await until(lambda: _seen(app, "w1"))
-    [view] = await app.run(lambda store: store.workers())
+        [view] = await app.run(lambda store: store.workers())
     assert (view.queues, view.kinds) == (("mail",), ("send",))
+    assert await app.run(lambda store: store.workers()) == [], "it has left"
 
 
 def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:

@@ -200,6 +200,13 @@ class Store(Protocol):
         """Say that a worker lives, what it runs, and which queues and kinds it takes."""
         ...
 
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more. Its leases stay as they are.
+
+        One that dies cannot say it, and is listed as last seen until it is pruned.
+        """
+        ...
+
     # Operators: queues and lanes
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import inturn
 from inturn.model.errors import StoreError
@@ -16,8 +16,11 @@ from inturn.queue.app import App
 from inturn.store.address import connect
 from inturn.store.protocol import Store
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
+from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.runs import Runs
 from inturn.worker.vitals import Vitals
+
+LEAVE_SECONDS_MAX = 5.0  # for a store that does not answer when a worker ends
 
 
 class Presence:
@@ -65,8 +68,13 @@ class Presence:
             beating = beating_elsewhere(
                 lambda: connect(self._app.url, clock=self._app.clock), make, is_hurried=is_hurried
             )
-        async with beating:
-            yield
+        try:
+            async with beating:
+                yield
+        finally:
+            with suppress(StoreError, TimeoutError):  # then it will look as if it had died
+                async with asyncio.timeout(PART_SECONDS_MAX if is_hurried() else LEAVE_SECONDS_MAX):
+                    await store.leave(self._name)
 
     def leases(self) -> list[Lease]:
         """Return the leases to keep."""

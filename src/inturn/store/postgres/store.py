@@ -65,6 +65,8 @@ class PostgresStore:
     after every transaction: no prepared statements, no session settings, polling instead of LISTEN.
     """
 
+    is_private = False  # a server is there for others as well
+
     def __init__(
         self,
         url: str,
@@ -88,11 +90,6 @@ class PostgresStore:
         self._listener = Listener(self._pool)
 
     # Life
-
-    @property
-    def is_private(self) -> bool:
-        """Never: a server is there for others as well."""
-        return False
 
     async def open(self) -> None:
         """Connect, and refuse a database this inturn cannot work with."""
@@ -119,13 +116,9 @@ class PostgresStore:
 
     async def prune(self) -> Pruned:
         """Take away history past its time, idle lanes, and what has expired."""
-
-        async def verb(connection: Connection) -> Pruned:
-            return Pruned(
-                **await connection.fetchrow("select * from inturn.prune($1)", self._now())
-            )
-
-        return await self._pool.run(verb)
+        statement = "select * from inturn.prune($1)"
+        pruned = await self._pool.run(lambda one: one.fetchrow(statement, self._now()))
+        return Pruned(**pruned)
 
     # Producers
 
@@ -309,6 +302,11 @@ class PostgresStore:
         check_worker(worker)
         await self._pool.run(lambda connection: status.beat(connection, worker, self._now()))
 
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._pool.run(lambda connection: connection.execute(query("leave"), worker))
+
     # Operators
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
@@ -449,10 +447,7 @@ class PostgresStore:
         )
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept.
-
-        Raises ``ResultLost`` if it returned what could not be.
-        """
+        """Return the JSON text a job's handler returned, while it is kept, or ``ResultLost``."""
         check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.result(connection, job, now))

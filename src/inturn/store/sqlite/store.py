@@ -256,6 +256,11 @@ class SqliteStore:
         check_worker(worker)
         await self._write(partial(workers.beat, worker=worker))
 
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._write(partial(workers.leave, id=worker))
+
     # Operators: queues and lanes
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
