@@ -131,7 +131,7 @@ def gathered(settlements: Sequence[Settlement]) -> Sequence[Settlement]:
 def check_settlement(settlement: Settlement) -> None:
     """Refuse a settlement that its lease cannot carry. A store calls this before it writes."""
     lease = settlement.lease
-    before = lease.first - 1
+    before, is_keyed = lease.first - 1, lease.is_keyed
     stopped = False
     for outcome in settlement.outcomes:
         _check_outcome(outcome)
@@ -141,12 +141,12 @@ def check_settlement(settlement: Settlement) -> None:
                 f"position {position} of lane {lease.lane} is settled twice or out of order in "
                 f"one settlement. Give outcomes once each, in the order of their positions."
             )
-        has_gap = lease.is_keyed and before >= lease.first and position > before + 1
+        has_gap = is_keyed and before >= lease.first and position > before + 1
         if position > lease.last or has_gap:
             raise LeaseLost([lease.token])
         before = position
         verdict = outcome.verdict
-        if lease.is_keyed:
+        if is_keyed:
             if stopped and type(verdict) is not Release:
                 raise OutOfOrder(
                     f"position {position} of lane {lease.key!r} was settled behind a job that was "
