@@ -69,7 +69,10 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
     log = logging.getLogger(WORKER)
     match event:
         case worker_events.AttemptFailed():
-            log.warning(
+            _say(
+                log,
+                logging.WARNING,
+                event.traceback,
                 "worker %s: job %s (%s) failed: %s; attempt %d of %d, again in %.1f s",
                 event.worker,
                 event.job,
@@ -80,7 +83,10 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 event.delay_seconds,
             )
         case worker_events.Died():
-            log.error(
+            _say(
+                log,
+                logging.ERROR,
+                event.traceback,
                 "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
                 event.worker,
                 event.kind,
@@ -96,10 +102,11 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.LeasesLost():
             log.warning(
-                "worker %s: the lease of %s ran out, so others run them; what came of them here "
+                "worker %s: the lease of %s ran out, so others run them%s; what came of them here "
                 "does not count",
                 event.worker,
                 _jobs(event.jobs),
+                _of_those(event),
             )
         case worker_events.StoreTroubled():
             log.warning("worker %s: %s Trying again.", event.worker, event.error)
@@ -162,7 +169,10 @@ def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
 def log_after_done(kind: str, job: UUID, verdict: object) -> None:
     """Say that a handler failed after the transaction that said that its job is done."""
     why = getattr(verdict, "error", "it was given back")
-    logging.getLogger(WORKER).error(
+    _say(
+        logging.getLogger(WORKER),
+        logging.ERROR,
+        getattr(verdict, "traceback", None),
         "job %s (%s) failed after its transaction had committed: %s. It is done, and is not tried "
         "again: what comes after the transaction is lost.",
         job,
@@ -171,9 +181,29 @@ def log_after_done(kind: str, job: UUID, verdict: object) -> None:
     )
 
 
-def log_result_lost(kind: str, error: Exception | str) -> None:
+def log_result_lost(kind: str, job: UUID, why: str) -> None:
     """Say that a job is done and what it returned cannot be kept."""
-    logging.getLogger(WORKER).warning("job %r is done, and its result is not kept: %s", kind, error)
+    logging.getLogger(WORKER).warning(
+        "job %s (%s) is done, and its result is not kept: %s", job, kind, why
+    )
+
+
+def _of_those(event: worker_events.LeasesLost) -> str:
+    """Say what became of those jobs that ran when their lease was lost."""
+    said = [f"{event.cancelled} cancelled here"] if event.cancelled else []
+    if event.going_on:
+        said.append(f"{event.going_on} going on here, for a def on a thread cannot be cancelled")
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _say(
+    log: logging.Logger, level: int, traceback: str | None, sentence: str, *arguments: object
+) -> None:
+    """Write a sentence, and a traceback where logging puts those of exceptions."""
+    if log.isEnabledFor(level):
+        record = log.makeRecord(log.name, level, __file__, 0, sentence, arguments, None)
+        record.exc_text = traceback
+        log.handle(record)
 
 
 def _jobs(number: int) -> str:

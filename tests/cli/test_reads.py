@@ -121,6 +121,42 @@ def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
     assert 'result    {"ok": true}\n' in shown
 
 
+def test_a_result_that_was_lost_is_shown_as_lost(cli: Cli) -> None:
+    job = NewJob(kind="k")
+
+    async def seed(store: Store) -> None:
+        await store.enqueue([job])
+        await settle_next(store, "default", Done(result_lost="it is no JSON."))
+
+    cli.store(seed)
+    document = cli.json("jobs", "show", str(job.id))
+    assert (document["result"], document["result_lost"]) == (None, "it is no JSON.")
+    assert "result    could not be kept: it is no JSON.\n" in cli("jobs", "show", str(job.id)).out
+
+
+def test_a_failure_is_shown_with_where_it_failed(cli: Cli) -> None:
+    trace = 'Traceback (most recent call last):\n  File "shop.py", line 7, in pay\nKeyError: 1'
+    job = NewJob(kind="k")
+
+    async def seed(store: Store) -> None:
+        await store.enqueue([job])
+        await settle_next(
+            store, "default", Retry(0, "KeyError: 1", traceback=trace), Retry(0, "killed")
+        )
+
+    def shown(*command: str) -> None:
+        errors = cli.json(*command, str(job.id))["errors"]
+        assert [error["traceback"] for error in errors[:2]] == [trace, None]
+        out = cli(*command, str(job.id)).out
+        assert 'File "shop.py", line 7, in pay' in out
+        assert out.count("Traceback") == sum(error["traceback"] is not None for error in errors)
+
+    cli.store(seed)
+    shown("jobs", "show")
+    cli.store(lambda store: settle_next(store, "default", Bury("no", traceback=trace)))
+    shown("dead", "show")
+
+
 def test_a_running_job_is_shown_with_how_far_it_is(cli: Cli) -> None:
     job = NewJob(kind="k")
 
@@ -234,11 +270,34 @@ def test_workers_and_their_figures_are_shown(cli: Cli) -> None:
     cli.store(seed)
     [worker] = cli.json("workers")["workers"]
     assert (worker["id"], worker["pid"], worker["queues"]) == ("w1", 7, ["mail"])
+    assert worker["silent"] is False
     assert cli("workers").lines[1].split()[:1] == ["w1"]
     stats = cli.json("stats", "mail", "--minutes", "5")
     assert sum(stat["done"] for stat in stats["stats"]) == 2
     assert sum(stat["buried"] for stat in stats["stats"]) == 1
     assert cli("stats", "mail").lines[0].split()[:3] == ["minute", "kind", "done"]
+
+
+def test_a_worker_that_died_is_silent_since_it_was_seen_and_one_that_left_is_not_listed(
+    cli: Cli,
+) -> None:
+    async def seed(store: Store) -> None:
+        for name in ("dead", "left", "lives"):
+            await store.beat(WorkerView(id=name, host="h", pid=7, version="1", running=3))
+        await store.leave("left")
+        is_postgres = cli.url.startswith("postgres")
+        long_ago = "seen_at - interval '5 minutes'" if is_postgres else "seen_at - 300000000"
+        async with store.transaction() as transaction:
+            await transaction.execute(
+                f"update {'inturn.' * is_postgres}worker set seen_at = {long_ago} where id = 'dead'"
+            )
+
+    cli.store(seed)
+    found = cli.json("workers")["workers"]
+    assert [(one["id"], one["silent"]) for one in found] == [("lives", False), ("dead", True)]
+    _, lives, dead = cli("workers").lines
+    assert lives.split()[0] == "lives"
+    assert dead.split()[:4] == ["dead", "silent", "since", "5m"]
 
 
 def test_the_store_says_where_it_is_and_what_it_holds(cli: Cli) -> None:

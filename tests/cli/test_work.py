@@ -260,7 +260,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
     assert re.fullmatch(
         r"Stopped after \S+: 1 job done, 1 failed and to be tried again, 1 dead\.", ran.lines[-1]
     )
-    [failed, dead] = ran.err.splitlines()
+    [failed, dead] = [line for line in ran.err.splitlines() if line.startswith(("0", "1", "2"))]
     assert re.match(
         r"\d\d:\d\d:\d\d WARNING worker w1: job \S+ \(mail\) failed: ValueError: no such address: "
         r"a@b\.c\\x1b\[2J; attempt 1 of 2, again in 0\.0 s$",
@@ -268,6 +268,8 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
     )
     assert " ERROR   worker w1: a job (mail) is dead: failed 2 times, the last time: " in dead
     assert re.search(r"; look with `inturn dead show \S{36}`$", dead)
+    assert ran.err.count("in mail\n") == 2, "where it failed"
+    assert "attempt.py" not in ran.err
 
 
 def test_programs_read_a_json_document_for_each_event() -> None:
@@ -281,6 +283,8 @@ def test_programs_read_a_json_document_for_each_event() -> None:
     assert (started["app"], started["store"]) == ("shop:app", "sqlite:///shop.db")
     assert (failed["kind"], failed["attempt"], failed["key"]) == ("mail", 1, None)
     assert died["job"] == failed["job"]
+    for one in (failed, died):
+        assert "in mail\n" in str(one["traceback"])
     assert stopped["counts"] == {"done": 0, "failed": 1, "dead": 1, "released": 0, "lost": 0}
 
 
@@ -298,7 +302,8 @@ def test_an_app_with_a_log_of_its_own_keeps_it(shop: Path) -> None:
     (shop / "shop.py").write_text(own + SHOP)
     submit("mail", '{"to": "a@b.c"}', queue="mail")
     ran = work("shop:app")
-    assert [line[:4] for line in ran.err.splitlines()] == ["own ", "own "]
+    assert [line[:11] for line in ran.err.splitlines() if "(mail)" in line] == ["own worker "] * 2
+    assert ran.err.count("Traceback") == 2
 
 
 def test_on_a_terminal_ctrl_c_finishes_what_runs(open_terminal: OpenTerminal) -> None:

@@ -7,8 +7,9 @@ import pytest
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.job import AttemptError
+from inturn.policy.verdict import Bury, Retry
 from inturn.store.protocol import Store
-from tests.contract.support import bury, claim_one, enqueue, fail, job, settle
+from tests.contract.support import bury, claim_one, enqueue, job, settle, verdicts
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 FIRST, ALL = bounds.ERRORS_FIRST_MAX, bounds.ERRORS_MAX
@@ -49,11 +50,27 @@ async def test_it_dies_with_the_job(store: Store, clock: ManualClock, key: str |
     assert left_out(letter.errors) == {FIRST: 4}
 
 
+@KEYS
+async def test_a_traceback_is_kept_of_the_first_and_the_last(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    await fail_often(store, clock, ALL + 3)
+    claimed = await claim_one(store)
+    await settle(store, [verdicts(claimed, Bury("hopeless", traceback="in pay"))])
+    view = await store.job(made)
+    [letter] = (await store.dead_letters()).rows
+    for errors in (view.errors, letter.errors):
+        kept = {place: error.traceback for place, error in enumerate(errors) if error.traceback}
+        assert kept == {0: "in attempt 0", ALL - 1: "in pay"}
+
+
 async def fail_often(store: Store, clock: ManualClock, times: int) -> None:
     """Let the one job fail, through no fault of its own, again and again."""
     for number in range(times):
         claimed = await claim_one(store)
-        await settle(store, fail(claimed, delay=1.0, error=f"boom {number}", counted=False))
+        failed = Retry(1.0, f"boom {number}", False, f"in attempt {number}")
+        await settle(store, [verdicts(claimed, failed)])
         clock.advance(1)
 
 

@@ -11,10 +11,13 @@ import asyncpg
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
+from inturn.model.errors import ResultLost, SchemaMissing, SchemaTaken, SchemaTooNew
+from inturn.policy.verdict import Done
 from inturn.store.address import connect
+from inturn.store.postgres import migrate as postgres_migrate
 from inturn.store.protocol import Store
-from tests.contract.support import claim, enqueue, ids, job, raw, run_all
+from inturn.store.sqlite import migrate as sqlite_migrate
+from tests.contract.support import claim, enqueue, ids, job, raw, run_all, settle, verdicts
 
 POSTGRES = pytest.mark.parametrize("store_kind", ["postgres"], indirect=True)
 SQLITE = pytest.mark.parametrize("store_kind", ["sqlite"], indirect=True)
@@ -29,6 +32,31 @@ async def test_migrating_twice_is_migrating_once(empty_url: str, clock: ManualCl
         [made] = await enqueue(store, job(key="a"))
         assert await store.migrate() == version
         assert ids(await claim(store)) == [made]
+        assert await store.check() == []
+    finally:
+        await store.close()
+
+
+async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(
+    empty_url: str, clock: ManualClock
+) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sqlite_migrate, "VERSION", 1)
+            patch.setattr(postgres_migrate, "VERSION", 1)
+            patch.setattr(postgres_migrate, "MIGRATIONS", postgres_migrate.MIGRATIONS[:1])
+            assert await store.migrate() == 1
+        with pytest.raises(SchemaMissing, match=r"version 1.*needs.* 2"):
+            await store.open()
+        assert await store.migrate() == 2
+        await store.open()
+        first, second = await enqueue(store, job(key="a"), job(key="a"))
+        [claimed] = await claim(store)
+        await settle(store, [verdicts(claimed, Done("7"), Done(result_lost="no JSON"))])
+        assert await store.result(first) == "7"
+        with pytest.raises(ResultLost):
+            await store.result(second)
         assert await store.check() == []
     finally:
         await store.close()
@@ -57,7 +85,9 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(
         known = await store.migrate()
         await store.open()
         [made] = await enqueue(store, job())
-        await raw(store, f"update @schema_version set version = {known + 7}")
+        await raw(
+            store, f"update @schema_version set version = {known + 7} where version = {known}"
+        )
         late = connect(empty_url, clock=clock)
         try:
             with pytest.raises(SchemaTooNew) as newer:

@@ -166,6 +166,21 @@ async def test_workers_are_known_by_their_beat(
     assert two.seen_at == start + timedelta(seconds=1)
 
 
+async def test_a_worker_that_left_is_not_listed_and_keeps_its_leases(
+    store: Store, other_store: Store
+) -> None:
+    for name in ("w1", "w2"):
+        await store.beat(WorkerView(id=name, host="h", pid=1, version="v"))
+    [made] = await enqueue(store, *jobs(1))
+    [claimed] = await claim(store)
+    await store.leave("w1")
+    await store.leave("w1")
+    await store.leave("nobody")
+    assert [one.id for one in await other_store.workers()] == ["w2"]
+    assert (await store.job(made)).worker == "w1"
+    await settle(store, done([claimed]))
+
+
 async def test_a_worker_is_kept_as_it_said(store: Store, clock: ManualClock) -> None:
     view = WorkerView(
         id="w 1", host="h", pid=1, version="v", queues=("b", "a"), kinds=("x", "y"), running=3

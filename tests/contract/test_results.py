@@ -6,7 +6,13 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
-from inturn.model.errors import InvalidPayload, OutOfBounds, PayloadTooLarge
+from inturn.model.errors import (
+    BadInput,
+    InvalidPayload,
+    OutOfBounds,
+    PayloadTooLarge,
+    ResultLost,
+)
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
@@ -48,6 +54,39 @@ async def test_a_job_without_a_result_has_none(store: Store) -> None:
     await settle(store, done(await claim(store)))
     assert await store.result(made) is None
     assert await store.result(NOWHERE) is None
+
+
+@KEYS
+async def test_a_result_that_could_not_be_kept_is_said_to_be_lost(
+    store: Store, other_store: Store, clock: ManualClock, key: str | None
+) -> None:
+    [made] = await enqueue(store, job(key=key))
+    await settle(store, [verdicts(await claim_one(store), Done(None, 60, "no JSON\x00"))])
+    with pytest.raises(ResultLost) as lost:
+        await other_store.result(made)
+    assert (lost.value.job, lost.value.reason) == (made, "no JSON\\0")
+    assert await state(store, made) is JobState.DONE
+    clock.advance(61)
+    assert await store.result(made) is None
+
+
+async def test_a_parked_jobs_result_may_be_lost_too(store: Store, clock: ManualClock) -> None:
+    [made] = await enqueue(store, job())
+    await settle(store, fail(await claim_one(store), delay=1))
+    clock.advance(1)
+    await settle(store, [verdicts(await claim_one(store), Done(result_lost="x" * 100_000))])
+    with pytest.raises(ResultLost) as lost:
+        await store.result(made)
+    assert len(lost.value.reason) == bounds.ERROR_CHARS_MAX
+
+
+async def test_a_result_is_not_kept_and_lost_at_once(store: Store) -> None:
+    await enqueue(store, job())
+    claimed = await claim_one(store)
+    for verdict in (Done("1", None, "no JSON"), Done(None, None, 7)):  # type: ignore[arg-type]
+        with pytest.raises(BadInput):
+            await settle(store, [verdicts(claimed, verdict)])
+    await settle(store, done([claimed]))
 
 
 async def test_every_job_of_a_run_has_its_own_result(store: Store) -> None:

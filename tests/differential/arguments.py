@@ -112,6 +112,7 @@ def _workers() -> Iterator[tuple[str, Call]]:
         "wait(timeout_seconds=)",
         lambda store, claim, value: store.wait(["x"], timeout_seconds=_short(value)),
     )
+    yield "leave(worker)", lambda store, claim, value: store.leave(value)
     yield "beat(worker)", lambda store, claim, value: store.beat(value)
     for field in ("id", "host", "pid", "version", "queues", "kinds", "running"):
 

@@ -47,8 +47,12 @@ def count_on_thread(key: str, n: int, seconds: float = 0.0) -> None:
 @app.job(attempts=3)
 async def hold(ctx: Context, name: str) -> None:
     effect("began", name, ctx.attempt)
-    while not may_end(name):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    try:
+        while not may_end(name):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        effect("cancelled", name, ctx.attempt)
+        raise
     effect("ended", name, ctx.attempt)
 
 

@@ -199,7 +199,7 @@ def is_gone(pid: int) -> bool:
     """Whether a process has ended, if only its parent has not asked for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or before it was read
         return True
 
 

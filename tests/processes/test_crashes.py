@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
+
 from inturn.model.job import JobState
 from tests.processes.jobs import hold, hold_loop, hold_thread
 from tests.processes.support import Place, until
@@ -51,18 +53,23 @@ def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
     assert not first.events("leases_lost") + second.events("leases_lost")
 
 
-def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(place: Place) -> None:
-    """ACCEPTANCE 001-05."""
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
+    place: Place, is_async: bool
+) -> None:
+    """ACCEPTANCE 001-05: what can be cancelled is, as soon as it hears of it."""
     first = place.work(*SETTINGS)
-    place.submit(hold.using(key="k").call("h"))
+    place.submit((hold if is_async else hold_thread).using(key="k").call("h"))
     place.began("h")
     first.signal(signal.SIGSTOP)
     second = place.work(*SETTINGS)
     assert place.began("h", times=2).pid == second.pid
     first.signal(signal.SIGCONT)
+    lost = first.heard("leases_lost")
+    assert (lost["jobs"], lost["cancelled"], lost["going_on"]) == (1, is_async, not is_async)
     place.let_end("h", pid=first.pid)
-    assert first.heard("leases_lost")["jobs"] == 1
-    until(lambda: [one.pid for one in place.effects("ended")] == [first.pid])
+    end = "cancelled" if is_async else "ended"
+    until(lambda: [one.pid for one in place.effects(end)] == [first.pid])
     [view] = place.store(lambda store: store.jobs()).rows
     assert (view.state, view.worker) == (JobState.RUNNING, second.name)
     place.let_end("h", pid=second.pid)

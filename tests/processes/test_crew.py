@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from inturn.model.worker import WorkerView
-from tests.processes.jobs import count, hold, hold_thread
+from tests.processes.jobs import count, hold, hold_loop, hold_thread
 from tests.processes.support import Place, is_gone, until
 
 
@@ -98,6 +98,27 @@ def test_processes_whose_parent_is_killed_finish_and_end(place: Place) -> None:
     assert [one.pid for one in place.effects("ended")] == [holder]
 
 
+def test_processes_whose_parent_is_killed_give_back_what_does_not_end(place: Place) -> None:
+    crew = place.work("--processes", "2", "--lease", "3s")
+    views = members(place, 2)
+    place.submit(hold.call("async"), hold_thread.call("thread"))
+    place.began("async")
+    place.began("thread")
+    place.submit(hold_loop.call("blocked"))
+    place.began("blocked")
+    crew.kill()
+    until(lambda: all(is_gone(view.pid) for view in views))
+    assert place.effects("ended") == []
+    assert {one.name for one in place.effects("cancelled")} <= {"async"}
+    second = place.work("--lease", "3s", "--sweep", "500ms")
+    for name in ("async", "thread", "blocked"):
+        place.let_end(name)
+    place.until_done()
+    assert {(one.name, one.pid) for one in place.effects("ended")} == {
+        (name, second.pid) for name in ("async", "thread", "blocked")
+    }
+
+
 def test_a_crew_stops_by_itself_when_nothing_is_left(place: Place) -> None:
     place.submit(*(count.call("open", n) for n in range(100)))
     crew = place.start("--processes", "2", "--drain")
@@ -112,3 +133,17 @@ def test_nothing_is_started_again_that_never_came_up(sqlite_place: Place, target
     assert crew.ended() == 2
     assert crew.errors.count("inturn: ") == 1
     assert crew.events() == []
+
+
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_a_start_hook_that_fails_is_said_once_and_nothing_is_started_again(
+    sqlite_place: Place, processes: str
+) -> None:
+    crew = sqlite_place.start("--processes", processes, target="tests.processes.failing:app")
+    assert crew.ended() == 1
+    [line] = [line for line in crew.errors.splitlines() if line.startswith("inturn: ")]
+    assert "the hook 'connect', to be called when a worker starts, failed: " in line
+    assert "OSError: no such host" in line
+    assert crew.events() == []
+    assert [one.name for one in sqlite_place.effects("started")] == ["connect"]
+    assert sqlite_place.views() == []

@@ -84,3 +84,15 @@ def test_a_third_signal_waits_for_nothing(sqlite_place: Place) -> None:
         worker.heard(heard)
     worker.signal(signal.SIGTERM)
     assert worker.ended(3) == 128 + signal.SIGTERM
+
+
+def test_a_worker_that_stops_leaves_the_list_and_one_that_is_killed_does_not(place: Place) -> None:
+    first, second, crew = place.work(), place.work(), place.work("--processes", "2")
+    names = {first.name, second.name, f"{crew.name}-1", f"{crew.name}-2"}
+    until(lambda: {view.id for view in place.views()} == names)
+    for worker in (first, crew):
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+    assert [view.id for view in place.views()] == [second.name]
+    second.kill()
+    assert [view.id for view in place.views()] == [second.name]

@@ -24,6 +24,7 @@ from inturn.model.errors import (
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
+from inturn.store.sqlite.migrate import VERSION
 from inturn.store.sqlite.store import SqliteStore
 
 LOCK = """
@@ -198,10 +199,10 @@ async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path)
     store = SqliteStore(str(path))
     with pytest.raises(SchemaMissing, match="inturn store migrate"):
         await store.open()
-    assert await store.migrate() == 1
-    assert await store.migrate() == 1
+    assert await store.migrate() == VERSION
+    assert await store.migrate() == VERSION
     await store.open()
-    assert await store.migrate() == 1
+    assert await store.migrate() == VERSION
     await store.enqueue([NewJob(kind="k")])
     await store.close()
 

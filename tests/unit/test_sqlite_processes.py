@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inturn.model.clock import ManualClock
+from inturn.model.clock import ManualClock, SystemClock
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
+from inturn.store.sqlite.connection import open_reader
 from inturn.store.sqlite.store import SqliteStore
+from inturn.store.sqlite.waiters import QUIET_POLL_SECONDS, QUIET_SECONDS, Waiters
 
 DRAIN = """
 import asyncio, sys
@@ -112,14 +116,15 @@ async def test_processes_that_open_a_new_file_at_once_share_it(tmp_path: Path) -
     await store.close()
 
 
+@pytest.mark.parametrize("quiet_seconds", [0.1, QUIET_SECONDS + 0.3], ids=["soon", "quiet"])
 async def test_a_waiter_is_woken_by_another_process_within_milliseconds(
-    store: SqliteStore,
+    store: SqliteStore, quiet_seconds: float
 ) -> None:
     with start(ENQUEUE, store.path) as producer:
         assert producer.stdin is not None
         assert producer.stdout is not None
         waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(quiet_seconds)
         assert not waiting.done()
         producer.stdin.write(b"go\n")
         producer.stdin.flush()
@@ -129,6 +134,33 @@ async def test_a_waiter_is_woken_by_another_process_within_milliseconds(
         producer.stdin.write(b"end\n")
         producer.stdin.flush()
     assert woken_at - committed_at < 0.25, "a few milliseconds, and much more on a busy machine"
+
+
+async def test_a_quiet_file_is_looked_at_half_as_often(store: SqliteStore) -> None:
+    looks: list[float] = []
+
+    class Counted:
+        def __init__(self) -> None:
+            self._connection = open_reader(store.path, busy_seconds=10.0)
+
+        def execute(self, statement: str, *arguments: object) -> sqlite3.Cursor:
+            if statement == "pragma data_version":
+                looks.append(time.monotonic())
+            return self._connection.execute(statement, *arguments)  # type: ignore[arg-type]
+
+        def close(self) -> None:
+            self._connection.close()
+
+    connect: Any = Counted
+    waiters = Waiters(SystemClock(), connect)
+    try:
+        assert not await waiters.wait(["default"], timeout_seconds=QUIET_SECONDS + 1.5)
+    finally:
+        await asyncio.to_thread(waiters.close)
+    quiet = [at for at in looks if at > looks[0] + QUIET_SECONDS + 0.1]
+    assert len(quiet) > 1
+    early = 2  # the first, and the one that a closing hurries
+    assert len(quiet) - early <= (quiet[-1] - quiet[0]) / QUIET_POLL_SECONDS
 
 
 async def test_a_waiter_is_woken_by_work_of_its_own_process(store: SqliteStore) -> None:

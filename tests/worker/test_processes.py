@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from inturn.model.errors import BadInput, JobFailed
+from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.queue.app import App
 from inturn.worker import children
@@ -130,8 +130,9 @@ async def test_what_a_child_cannot_encode_is_done_and_not_kept(
     jobs: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with working(jobs.app):
-        assert await result_of(jobs.unkeepable) is None
-    assert "job 'unkeepable' is done, and its result is not kept" in caplog.text
+        with pytest.raises(ResultLost):
+            await result_of(jobs.unkeepable)
+    assert "(unkeepable) is done, and its result is not kept" in caplog.text
 
 
 async def test_a_child_is_killed_at_its_timeout_with_all_that_it_started(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import BadInput, JobFailed, LeaseLost
+from inturn.model import bounds
+from inturn.model.errors import BadInput, JobFailed, LeaseLost, ResultLost
 from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
@@ -156,9 +157,24 @@ async def test_a_result_that_is_not_json_does_not_run_the_job_again(
         return object()
 
     async with working(app):
-        assert await (await work.submit()).result(timeout=10) is None
+        ticket = await work.submit()
+        with pytest.raises(ResultLost, match="could not be kept: ") as lost:
+            await ticket.result(timeout=60)
     assert ran == [1]
-    assert "job 'work' is done, and its result is not kept" in caplog.text
+    assert lost.value.job == ticket.id
+    assert f"job {ticket.id} (work) is done, and its result is not kept" in caplog.text
+    assert (await ticket.status()).state is JobState.DONE
+
+
+async def test_a_result_that_is_too_large_is_lost_and_says_so(app: App) -> None:
+    @app.job
+    def work(size: int) -> str:
+        return "x" * size
+
+    async with working(app):
+        with pytest.raises(ResultLost, match=f"{bounds.RESULT_BYTES_MAX:,}"):
+            await (await work.submit(bounds.RESULT_BYTES_MAX)).result(timeout=60)
+        assert await (await work.submit(3)).result(timeout=60) == "xxx"
 
 
 async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> None:
@@ -442,8 +458,9 @@ async def test_a_worker_is_seen_by_others(app: App) -> None:
 
     async with working(app, name="w1", sweep_seconds=0.05):
         await until(lambda: _seen(app, "w1"))
-    [view] = await app.run(lambda store: store.workers())
+        [view] = await app.run(lambda store: store.workers())
     assert (view.queues, view.kinds) == (("mail",), ("send",))
+    assert await app.run(lambda store: store.workers()) == [], "it has left"
 
 
 def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:

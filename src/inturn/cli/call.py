@@ -124,7 +124,7 @@ def _shared(
 @contextlib.asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[Store]:
     store = connect(url)
-    if isinstance(store, SqliteStore) and store.path == ":memory:":
+    if store.is_private:
         raise InvalidStoreURL(
             "a store in memory is gone when the command ends. Name a file: --store "
             "sqlite:///work.db."

@@ -1,4 +1,4 @@
-"""The JSON documents of jobs, dead letters and queues. Their field names are a promise."""
+"""The JSON documents of jobs, dead letters, queues and workers. Their field names are a promise."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from inturn.model.job import DeadLetter, Job, JobState, JobView
 from inturn.model.lane import QueueStatus
+from inturn.model.worker import WorkerView
 
 
 def job_document(view: JobView) -> dict[str, Any]:
@@ -36,6 +37,11 @@ def queue_document(status: QueueStatus) -> dict[str, Any]:
     place = msgspec.structs.asdict(status)
     del place["settings"]
     return place | msgspec.structs.asdict(status.settings)
+
+
+def worker_document(worker: WorkerView, silent: bool) -> dict[str, Any]:
+    """Return a worker, and whether it should be taken for dead."""
+    return msgspec.structs.asdict(worker) | {"silent": silent}
 
 
 def raw(text: str | None) -> msgspec.Raw | None:

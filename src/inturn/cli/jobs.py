@@ -25,6 +25,7 @@ from inturn.cli.options import (
 from inturn.cli.paging import insist_on_queue, pages
 from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time_text
 from inturn.cli.sheet import Column, state_text
+from inturn.model.errors import ResultLost
 from inturn.model.job import AttemptError, JobState, JobView
 from inturn.store.protocol import Store
 
@@ -88,11 +89,18 @@ def _list(
 def _show(call: Call, job: JobArgument) -> None:
     """Show a job: its state, its place, its options, payload, errors and result."""
 
-    async def read(store: Store) -> tuple[JobView, str | None]:
-        return await store.job(job), await store.result(job)
+    async def read(store: Store) -> tuple[JobView, str | None, str | None]:
+        view = await store.job(job)
+        try:
+            return view, await store.result(job), None
+        except ResultLost as error:
+            return view, None, error.reason
 
-    view, result = call.run(read)
-    call.out.fields(job_document(view) | {"result": raw(result)}, job_fields(view, result))
+    view, result, lost = call.run(read)
+    shown = result if lost is None else f"could not be kept: {lost}"
+    call.out.fields(
+        job_document(view) | {"result": raw(result), "result_lost": lost}, job_fields(view, shown)
+    )
 
 
 @command(app, "explain", f"inturn jobs explain {ID}")
@@ -160,7 +168,8 @@ def _progress(view: JobView) -> str:
 
 def _error(error: AttemptError) -> str:
     where = f"attempt {error.attempt}, {time_text(error.at)}, on {error.worker}"
-    return plain(f"{where}:\n{error.error}")
+    trace = "" if error.traceback is None else f"\n{error.traceback}"
+    return plain(f"{where}:\n{error.error}{trace}")
 
 
 def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:

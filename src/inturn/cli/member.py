@@ -25,6 +25,7 @@ from inturn.worker.signals import SignalThread
 
 REPORT_SECONDS = 0.5
 STOPPED_AT_ONCE = 1
+ORPHANED = "its parent is gone"
 
 
 def main() -> None:
@@ -73,7 +74,10 @@ class _MemberShift:
                     self._shift.stop_now(why, code=STOPPED_AT_ONCE, quietly=True)
         if self._shift is None:
             os._exit(0)
-        self._shift.stop("its parent is gone")
+        self._shift.stop(ORPHANED)
+        # Nobody is left who could tell it to hurry, and a job may never end.
+        time.sleep(self._begin.settings.lease_seconds)
+        self._shift.stop_now(ORPHANED, code=STOPPED_AT_ONCE)
 
     def _signalled(self, number: signal.Signals) -> None:
         """Stop, but never at once: a supervisor may send what the parent passes on as well."""

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.text import Text
 
 from inturn.cli.call import Call, command
+from inturn.cli.documents import worker_document
 from inturn.cli.options import QueueArgument
 from inturn.cli.paging import insist_on_queue
 from inturn.cli.plain import age, duration, name_text
 from inturn.cli.sheet import Column, number_text
 from inturn.model.worker import DURATION_BOUNDS_SECONDS, Stat, WorkerView
+from inturn.policy.explain import WORKER_SEEN_SECONDS
 from inturn.store.protocol import Store
 
 MINUTES_MAX = 7 * 24 * 60  # older figures are pruned
@@ -45,14 +48,17 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _workers(call: Call) -> None:
-    """List the workers that were heard of lately, the latest first."""
+    """List the workers that were heard of lately, the latest first.
+
+    One that stops leaves the list. One that died stays for a day, silent since it was last seen.
+    """
 
     async def read(store: Store) -> tuple[list[WorkerView], datetime]:
         return await store.workers(), await store.now()
 
     found, now = call.run(read)
     call.out.table(
-        {"workers": found},
+        {"workers": [worker_document(worker, is_silent(worker, now)) for worker in found]},
         _WORKER_COLUMNS,
         [_worker_cells(worker, now) for worker in found],
         empty="No worker was heard of lately.",
@@ -115,12 +121,19 @@ def _stat_cells(stat: Stat) -> tuple[Any, ...]:
     )
 
 
+def is_silent(worker: WorkerView, now: datetime) -> bool:
+    """Whether a worker has not been heard of for so long that it should be taken for dead."""
+    seen_at = worker.seen_at
+    return seen_at is not None and (now - seen_at).total_seconds() > WORKER_SEEN_SECONDS
+
+
 def _worker_cells(worker: WorkerView, now: datetime) -> tuple[Any, ...]:
+    silent, seen = is_silent(worker, now), age(worker.seen_at, now)
     return (
         name_text(worker.id),
-        age(worker.seen_at, now),
-        age(worker.started_at, now),
-        number_text(worker.running, "green"),
+        Text(f"silent since {seen}", "red") if silent else seen,
+        "" if silent else age(worker.started_at, now),
+        "" if silent else number_text(worker.running, "green"),
         name_text(" ".join(worker.queues)),
         name_text(" ".join(worker.kinds)),
         name_text(worker.host),

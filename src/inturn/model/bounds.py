@@ -10,6 +10,7 @@ PAYLOAD_BYTES_MAX = 1024 * 1024
 PAYLOAD_NESTING_MAX = 200  # far from where Python's recursion ends
 RESULT_BYTES_MAX = 1024 * 1024
 ERROR_CHARS_MAX = 8_000
+TRACEBACK_CHARS_MAX = 8_000  # its end: there is what went wrong
 ERRORS_MAX = 50  # of one job's history …
 ERRORS_FIRST_MAX = 10  # … so many of which are its first; the rest are its last
 

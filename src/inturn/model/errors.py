@@ -30,6 +30,7 @@ InturnError
 ├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
+├── ResultLost                the job is done, and what its handler returned could not be kept
 ├── ResultTimeout             the job whose result was awaited is not done yet
 ├── ExecutorClosed            the executor was not started, or is stopped
 ├── KeyHalted                 an earlier job of the key failed for good
@@ -353,6 +354,17 @@ class ResultCancelled(InturnError):
     def __init__(self, job: UUID, reason: str) -> None:
         self.job, self.reason = job, reason
         super().__init__(f"job {job} will not run: {reason}.")
+
+
+class ResultLost(InturnError):
+    """The job is done, and what its handler returned could not be kept."""
+
+    def __init__(self, job: UUID, reason: str) -> None:
+        self.job, self.reason = job, reason
+        super().__init__(
+            f"job {job} is done, and what its handler returned could not be kept: {reason} Have it "
+            f"return what can be, such as where to find it, or declare it with keep_result=None."
+        )
 
 
 class ResultTimeout(InturnError, TimeoutError):

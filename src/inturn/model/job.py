@@ -87,10 +87,10 @@ class JobState(StrEnum):
 
 
 class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
-    """One failed attempt: which, when, on which worker, and what went wrong.
+    """One failed attempt: which, when, on which worker, what went wrong, and where.
 
     A history is bounded: ``left_out`` counts the errors that stood right before this one and were
-    not kept.
+    not kept, and ``traceback`` is kept of the first error and the last.
     """
 
     attempt: int
@@ -98,6 +98,7 @@ class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
     worker: str
     error: str
     left_out: int = 0
+    traceback: str | None = None  # None as well: nothing of the handler's own was on the stack
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

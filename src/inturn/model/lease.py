@@ -27,6 +27,11 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     until: datetime
     alone: bool = False  # a suspect: run it with nothing else at its side
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its jobs run one after the other: whatever is not done gives back the rest."""
+        return self.key is not None and self.lane is not None
+
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker asks for when it claims."""

@@ -52,27 +52,28 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     pid: int
 
 
-class AttemptFailed(WorkerEvent, frozen=True, kw_only=True):
-    """An attempt failed, and the job will run again after a delay."""
+class Failure(WorkerEvent, frozen=True, kw_only=True):
+    """An attempt failed; ``traceback`` says where, if that is known."""
 
     job: UUID
     queue: str
     kind: str
     key: str | None
     attempt: int
+    traceback: str | None = None
+
+
+class AttemptFailed(Failure, frozen=True, kw_only=True):
+    """An attempt failed, and the job will run again after a delay."""
+
     attempts_max: int
     error: str
     delay_seconds: float
 
 
-class Died(WorkerEvent, frozen=True, kw_only=True):
+class Died(Failure, frozen=True, kw_only=True):
     """A job became a dead letter."""
 
-    job: UUID
-    queue: str
-    kind: str
-    key: str | None
-    attempt: int
     reason: str
 
 
@@ -83,9 +84,14 @@ class BuriedDeadly(WorkerEvent, frozen=True, kw_only=True):
 
 
 class LeasesLost(WorkerEvent, frozen=True, kw_only=True):
-    """So many jobs are someone else's now."""
+    """So many jobs are someone else's now.
+
+    Of those that ran, some were cancelled; some go on, for a thread cannot be made to end.
+    """
 
     jobs: int
+    cancelled: int = 0
+    going_on: int = 0
 
 
 class StoreTroubled(WorkerEvent, frozen=True, kw_only=True):

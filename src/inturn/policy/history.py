@@ -1,4 +1,8 @@
-"""A job's history of errors: its first few and its last, whatever lies between them."""
+"""A job's history of errors: its first few and its last, whatever lies between them.
+
+A traceback is kept of the first error and of the last. Those between are mostly the same, and a
+history is written again with each attempt.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ def with_error(errors: Errors, added: AttemptError) -> Errors:
     The same stands in the PostgreSQL function ``inturn.with_error``; the contract suite compares
     the two stores.
     """
+    if len(errors) > 1:
+        errors = (*errors[:-1], msgspec.structs.replace(errors[-1], traceback=None))
     if len(errors) < bounds.ERRORS_MAX:
         return (*errors, added)
     middle = bounds.ERRORS_FIRST_MAX

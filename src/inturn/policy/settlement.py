@@ -25,6 +25,7 @@ from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.payload import check_payload
 from inturn.model.worker import DURATION_BOUNDS_SECONDS
+from inturn.policy.retry import spent_reason
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 
 
@@ -130,7 +131,7 @@ def gathered(settlements: Sequence[Settlement]) -> Sequence[Settlement]:
 def check_settlement(settlement: Settlement) -> None:
     """Refuse a settlement that its lease cannot carry. A store calls this before it writes."""
     lease = settlement.lease
-    before = lease.first - 1
+    before, is_keyed = lease.first - 1, lease.is_keyed
     stopped = False
     for outcome in settlement.outcomes:
         _check_outcome(outcome)
@@ -140,7 +141,6 @@ def check_settlement(settlement: Settlement) -> None:
                 f"position {position} of lane {lease.lane} is settled twice or out of order in "
                 f"one settlement. Give outcomes once each, in the order of their positions."
             )
-        is_keyed = lease.key is not None and lease.lane is not None
         has_gap = is_keyed and before >= lease.first and position > before + 1
         if position > lease.last or has_gap:
             raise LeaseLost([lease.token])
@@ -155,6 +155,11 @@ def check_settlement(settlement: Settlement) -> None:
             stopped = stopped or type(verdict) is not Done
 
 
+def gives_back_rest(lease: Lease, outcome: Outcome) -> bool:
+    """Whether what became of a job gives back those behind it: nothing overtakes in its lane."""
+    return type(outcome.verdict) is not Done and lease.is_keyed
+
+
 def check_volume(settlements: Iterable[Settlement]) -> None:
     """Refuse more results and errors than one call may carry. For those that were checked."""
     chars = 0
@@ -163,8 +168,10 @@ def check_volume(settlements: Iterable[Settlement]) -> None:
             verdict = outcome.verdict
             if type(verdict) is Done:
                 chars += len(verdict.result or "")
+                chars += min(len(verdict.result_lost or ""), bounds.ERROR_CHARS_MAX)
             elif type(verdict) is Retry or type(verdict) is Bury:
                 chars += min(len(verdict.error), bounds.ERROR_CHARS_MAX)
+                chars += min(len(verdict.traceback or ""), bounds.TRACEBACK_CHARS_MAX)
     if chars > bounds.SETTLE_CHARS_MAX:
         raise OutOfBounds(
             f"one call settles with {chars:,} characters of results and errors, and "
@@ -190,17 +197,27 @@ def _check_verdict(verdict: Verdict) -> None:
             check_payload(verdict.result, what="result")
         if verdict.result_seconds is not None:
             check_number("result_seconds", verdict.result_seconds, 0.0, bounds.DEDUPE_SECONDS_MAX)
+        if verdict.result_lost is not None:
+            check_text("result_lost", verdict.result_lost)
+            if verdict.result is not None:
+                raise BadInput("a result is kept or lost, and not both.")
     elif type(verdict) is Retry:
         check_number("delay_seconds", verdict.delay_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
-        check_text("error", verdict.error)
+        _check_failure(verdict)
         if not isinstance(verdict.counted, bool):
             raise BadInput("counted must be True or False.")
     elif type(verdict) is Bury:
-        check_text("error", verdict.error)
+        _check_failure(verdict)
         if verdict.reason is not None:
             check_text("reason", verdict.reason)
     elif type(verdict) is not Release:
         raise BadInput(f"a verdict is a Done, Retry, Bury or Release, not {shown(verdict)}.")
+
+
+def _check_failure(verdict: Retry | Bury) -> None:
+    check_text("error", verdict.error)
+    if verdict.traceback is not None:
+        check_text("traceback", verdict.traceback)
 
 
 def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -208,8 +225,19 @@ def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [
         outcome
         for outcome in outcomes
-        if type(outcome.verdict) is not Done or outcome.verdict.result is not None
+        if type(outcome.verdict) is not Done or has_result(outcome.verdict)
     ]
+
+
+def has_result(done: Done) -> bool:
+    """Whether something is to be kept of what a handler returned, if only why it cannot be."""
+    return done.result is not None or done.result_lost is not None
+
+
+def result_texts(done: Done) -> tuple[str, str | None]:
+    """Return a result as stores keep it: its JSON, and why it is lost if it is."""
+    lost = None if done.result_lost is None else keepable(done.result_lost)
+    return done.result or "null", lost
 
 
 def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
@@ -280,9 +308,29 @@ def reason_text(verdict: Bury) -> str:
     return keepable(verdict.error if verdict.reason is None else verdict.reason)
 
 
+def buried_reason(attempts: int, verdict: Retry | Bury) -> str:
+    """Return why a job is dead: it cannot succeed, or its attempts are spent."""
+    if type(verdict) is Bury:
+        return reason_text(verdict)
+    return spent_reason(attempts, error_text(verdict))
+
+
+def traceback_text(verdict: Retry | Bury) -> str | None:
+    """Return where an attempt failed, as text every store can keep: if it is long, its end."""
+    if verdict.traceback is None:
+        return None
+    text = _storable(verdict.traceback)
+    longest = bounds.TRACEBACK_CHARS_MAX
+    return text if len(text) <= longest else f"…{text[1 - longest :]}"
+
+
 def keepable(text: str) -> str:
     """Return text as every store can keep it: no NUL, no lone surrogate, not endless."""
-    text = text.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()
+    text = _storable(text)
     if len(text) > bounds.ERROR_CHARS_MAX:
         text = text[: bounds.ERROR_CHARS_MAX - 1] + "…"
     return text
+
+
+def _storable(text: str) -> str:
+    return text.translate(_UNKEEPABLE).encode(errors="backslashreplace").decode()

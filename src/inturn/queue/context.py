@@ -30,6 +30,11 @@ class JobTransaction(Protocol):
 class Way(Protocol):
     """What a worker lends a context: the ways from a running handler back to the store."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job is someone else's by now, as far as is known here."""
+        ...
+
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
         ...
@@ -68,6 +73,16 @@ class Context:
     def is_last_attempt(self) -> bool:
         """Whether a failure now makes the job a dead letter."""
         return self.job.attempt >= self.job.attempts_max
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the worker has heard that the job is someone else's now.
+
+        For a ``def``, which cannot be cancelled from outside, to look at between two steps: what
+        it does from then on another worker does as well. Costs nothing, and knows what the last
+        heartbeat knew; ``heartbeat`` asks the store.
+        """
+        return self._way.is_lost
 
     async def heartbeat(self) -> None:
         """Make sure that the job is still this worker's; raise ``LeaseLost`` if it is not.

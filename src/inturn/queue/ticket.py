@@ -63,9 +63,10 @@ class Ticket(Generic[Result]):
     async def result(self, timeout: float | None = None) -> Result:
         """Wait until the job is done and return what its handler returned.
 
-        Raises ``JobFailed`` if it is dead, ``ResultCancelled`` if it was cancelled, and
-        ``ResultTimeout`` after ``timeout`` seconds. None if the handler returned nothing, or its
-        result is no longer kept.
+        Raises ``JobFailed`` if it is dead, ``ResultCancelled`` if it was cancelled,
+        ``ResultTimeout`` after ``timeout`` seconds, and ``ResultLost`` if what it returned could
+        not be kept: too large, or no JSON. None if the handler returned nothing, or its result is
+        no longer kept.
         """
         loop = asyncio.get_running_loop()
         ends_at = None if timeout is None else loop.time() + timeout

@@ -67,6 +67,11 @@ class Store(Protocol):
 
     # Life
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in the memory of this process, where no other can see it."""
+        ...
+
     async def open(self) -> None:
         """Connect. Refuses a store without tables (``SchemaMissing``) or of a newer version."""
         ...
@@ -195,6 +200,13 @@ class Store(Protocol):
         """Say that a worker lives, what it runs, and which queues and kinds it takes."""
         ...
 
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more. Its leases stay as they are.
+
+        One that dies cannot say it, and is listed as last seen until it is pruned.
+        """
+        ...
+
     # Operators: queues and lanes
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
@@ -291,7 +303,10 @@ class Store(Protocol):
         ...
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept.
+
+        Raises ``ResultLost`` if it returned what could not be.
+        """
         ...
 
     async def explain(self, job: UUID) -> str:

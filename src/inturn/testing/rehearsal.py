@@ -25,6 +25,8 @@ R = TypeVar("R")
 class RehearsedWay:
     """The ways of a context that has no lease: nothing can be lost, nothing is settled."""
 
+    is_lost = False
+
     def __init__(self, app: App) -> None:
         self._app = app
 

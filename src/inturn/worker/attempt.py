@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,39 +17,35 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import after_failure
+from inturn.policy.retry import RetryLater, after_failure
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
 from inturn.worker.own_thread import on_own_thread
+from inturn.worker.trace import trace_of
 from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
 _DONE = Done()
 _FORK_EXIT_CODE = 70  # a forked child came back from a handler: EX_SOFTWARE
 
-Complaint = Callable[[str, Exception], None]
-
 
 class Attempts:
     """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
-    - ``watch``: who ends what takes too long; None where someone else does, as for a child process;
-    - ``complain``: called with the kind, and why what a job returned is not kept.
+    ``watch``: who ends what takes too long; None where someone else does, as for a child process.
     """
 
-    def __init__(
-        self, job: Job[Any, Any], random: Random, *, watch: Watch | None, complain: Complaint
-    ) -> None:
+    def __init__(self, job: Job[Any, Any], random: Random, *, watch: Watch | None) -> None:
         self._job = job
         self._random = random
         self._watch = watch
-        self._complain = complain
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
         self._pid = os.getpid()
         self.is_on_loop = job.is_async or self._is_surrounded
+        self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
 
     async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
@@ -97,11 +93,15 @@ class Attempts:
         policy = self._job.retry
         if policy.attempts_max != leased.attempts_max:  # it was accepted before a deploy
             policy = replace(policy, attempts_max=leased.attempts_max)
-        error = _in_words(error)
-        verdict = after_failure(leased.attempt, error, policy=policy, random=self._random)
-        if type(verdict) is Retry:
-            return Retry(_possible(verdict.delay_seconds), verdict.error, bool(verdict.counted))
-        return verdict
+        said = _in_words(error)
+        verdict = after_failure(leased.attempt, said, policy=policy, random=self._random)
+        # One that asked to come later has not failed anywhere.
+        trace = None if isinstance(error, RetryLater) else trace_of(error)
+        if type(verdict) is Bury:
+            return Bury(verdict.error, verdict.reason, trace)
+        assert type(verdict) is Retry
+        delay_seconds = _possible(verdict.delay_seconds)
+        return Retry(delay_seconds, verdict.error, bool(verdict.counted), trace)
 
     def _awaited(
         self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob
@@ -139,8 +139,7 @@ class Attempts:
             return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
-            self._complain(self._job.kind, error)
-            return _DONE
+            return Done(None, self._job.keep_result, str(error))
 
     def _end_fork(self, error: BaseException | None) -> None:
         """End a process that a handler forked and that came back here: it must not go on as if it

@@ -75,7 +75,6 @@ class Child:
         self._is_busy = False
         self._attempts: dict[str, Attempts] = {}
         self._jobs: dict[str, Job[Any, Any]] = {}
-        self._complaints: list[str] = []
 
     def run(self) -> None:
         """Find the jobs, then make attempts until the worker wants no more."""
@@ -85,12 +84,10 @@ class Child:
         self._line.say(wire.Ready(self._find(welcome)))
         threading.Thread(target=self._listen, name="inturn-line", daemon=True).start()
         while (begin := self._begins.get()) is not None:
-            self._complaints.clear()
             verdict = self._attempt(begin).verdict
             assert not isinstance(verdict, Release), "an attempt was made"
-            said = self._complaints[0] if self._complaints else None
             self._is_busy = False
-            self._line.say(wire.Ended(verdict, said))
+            self._line.say(wire.Ended(verdict))
 
     async def ask(
         self, verb: Literal["heartbeat", "progress"], fraction: float = 0.0, note: str = ""
@@ -116,12 +113,7 @@ class Child:
                 missing[kind] = f"neither it nor its app stands in module {module!r}"
                 continue
             self._jobs[kind] = job
-            self._attempts[kind] = Attempts(
-                job,
-                Random(),
-                watch=None,
-                complain=lambda kind, error: self._complaints.append(str(error)),
-            )
+            self._attempts[kind] = Attempts(job, Random(), watch=None)
         return missing
 
     def _attempt(self, begin: wire.Begin) -> Outcome:
@@ -153,6 +145,8 @@ class Child:
 
 class LineWay:
     """From a handler in a child to the store: over the line to the worker."""
+
+    is_lost = False  # a worker kills the child when it hears of that
 
     def __init__(self, child: Child, token: int) -> None:
         self._child, self._token = child, token

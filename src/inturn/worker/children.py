@@ -58,10 +58,8 @@ class Children:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    async def attempt(
-        self, token: int, leased: LeasedJob, way: Way
-    ) -> tuple[Done | Retry | Bury, str | None]:
-        """Have a child make an attempt; return its verdict, and why its result is not kept.
+    async def attempt(self, token: int, leased: LeasedJob, way: Way) -> Done | Retry | Bury:
+        """Have a child make an attempt; return its verdict.
 
         Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
         """
@@ -78,7 +76,7 @@ class Children:
                 raise took_too_long(seconds or 0.0) from None
             raise
         self._keep(child)
-        return ended.verdict, ended.complaint
+        return ended.verdict
 
     async def _take(self) -> Child:
         while self._idle:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
@@ -246,14 +245,6 @@ class DurableExecutor(Executor):
         await self.app.lend()  # what is wrong with the store is said here
         self.start()
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # Submitting, on the app's loop
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from inturn.executor import Executor
 from inturn.executor.completions import Completions
 from inturn.executor.ticket import LocalTicket
-from inturn.log import log_after_done, log_result_lost
+from inturn.log import log_after_done
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome
@@ -32,10 +32,12 @@ claimed so long ago and has not started is given back. Who is free takes them, b
 class Hold:
     """A job in hand. Whoever takes the right to it first may start it, or give it back."""
 
-    __slots__ = ("_right", "is_noted", "job", "run")
+    __slots__ = ("_right", "is_cancellable", "is_noted", "job", "run", "way")
 
     def __init__(self, run: Run, job: LeasedJob) -> None:
         self.run, self.job = run, job
+        self.way: LeaseWay | None = None  # of one that was started
+        self.is_cancellable = False
         self.is_noted = False  # whether it is said what became of it
         self._right = [None]
 
@@ -46,6 +48,14 @@ class Hold:
         except IndexError:
             return False
         return True
+
+
+class Loss(NamedTuple):
+    """What went with lost leases: so many jobs; of those that ran, some could not be cancelled."""
+
+    jobs: int
+    cancelled: int
+    going_on: int
 
 
 class Hands:
@@ -145,6 +155,25 @@ class Hands:
                 self._note(hold, released(hold.job))
         return count
 
+    def lose(self, runs: Iterable[Run]) -> Loss:
+        """Let go of jobs that are someone else's now: what can be cancelled is."""
+        lost = set(runs)
+        jobs = sum(run.left + len(run.ended) for run in lost)
+        cancelled = going_on = 0
+        for ticket, hold in list(self._tickets.items()):
+            if hold.run not in lost or hold.is_noted:
+                continue
+            if hold.take():
+                del self._tickets[ticket]
+                ticket.cancel()
+            elif hold.way is not None and hold.way.is_settled:
+                jobs -= 1  # its lease went with its transaction
+            elif hold.is_cancellable and not (hold.way is not None and hold.way.is_settling):
+                cancelled += ticket.cancel()
+            else:
+                going_on += 1
+        return Loss(jobs, cancelled, going_on)
+
     async def finish(self) -> None:
         """Wait until what runs has ended."""
         if self.executor is not None:
@@ -176,16 +205,17 @@ class Hands:
 
             return give_back
         if attempts.is_on_loop or children is not None:
+            hold.is_cancellable = attempts.is_cancellable or children is not None
 
             async def on_loop() -> None:
                 if self._may_start(hold):
-                    way = self._make_way(hold.run, leased)
+                    way = hold.way = self._make_way(hold.run, leased)
                     try:
                         if children is None:
                             outcome = await attempts.on_loop(token, leased, way)
                         else:
                             outcome = await _in_child(children, attempts, token, leased, way)
-                    except asyncio.CancelledError:  # the worker stops at once
+                    except asyncio.CancelledError:  # the worker stops at once, or lost the lease
                         self._note(hold, released(leased), way.is_settled)
                         raise
                     finally:
@@ -196,7 +226,7 @@ class Hands:
 
         def on_thread() -> None:
             if self._may_start(hold):
-                way = self._make_way(hold.run, leased)
+                way = hold.way = self._make_way(hold.run, leased)
                 self._note(hold, attempts.on_thread(token, leased, way), way.is_settled)
                 way.end()
 
@@ -237,9 +267,7 @@ async def _in_child(
     began = perf_counter()
     verdict: Any
     try:
-        verdict, complaint = await children.attempt(token, leased, way)
-        if complaint is not None:
-            log_result_lost(leased.kind, complaint)
+        verdict = await children.attempt(token, leased, way)
     except asyncio.CancelledError:
         raise
     except Exception as error:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from inturn.log import log_listener_failure, log_worker_event
+from inturn.log import log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
+from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.parting import STILL_RUNS
 
 EVENT_CHARS_MAX = 700
+TRACEBACK_CHARS_MAX = 2_000
 
 
 class Record:
@@ -25,8 +28,11 @@ class Record:
         """Take in what the store was told and took."""
         for one in said:
             for outcome in one.outcomes:
-                if type(outcome.verdict) is Done:
+                verdict = outcome.verdict
+                if type(verdict) is Done:
                     self.counts.done += 1
+                    if verdict.result_lost is not None:
+                        log_result_lost(outcome.job.kind, outcome.job.id, verdict.result_lost)
                 else:
                     self._not_done(outcome)
 
@@ -36,11 +42,15 @@ class Record:
             self.counts.dead += jobs
             self.tell(events.BuriedDeadly(worker=self._worker, jobs=jobs))
 
-    def lost(self, jobs: int) -> None:
+    def lost(self, jobs: int, cancelled: int = 0, going_on: int = 0) -> None:
         """Take in that jobs are someone else's now."""
         if jobs:
             self.counts.lost += jobs
-            self.tell(events.LeasesLost(worker=self._worker, jobs=jobs))
+            self.tell(
+                events.LeasesLost(
+                    worker=self._worker, jobs=jobs, cancelled=cancelled, going_on=going_on
+                )
+            )
 
     def tell(self, event: events.WorkerEvent) -> None:
         """Tell every listener; what one of them raises harms nothing else."""
@@ -61,12 +71,7 @@ class Record:
                 self.counts.failed += 1
                 self.tell(
                     events.AttemptFailed(
-                        worker=self._worker,
-                        job=job.id,
-                        queue=job.queue,
-                        kind=job.kind,
-                        key=job.key,
-                        attempt=job.attempt,
+                        **self._failure(job, verdict),
                         attempts_max=job.attempts_max,
                         error=_clipped(verdict.error),
                         delay_seconds=verdict.delay_seconds,
@@ -77,15 +82,21 @@ class Record:
                 reason = verdict.reason if isinstance(verdict, Bury) else None
                 self.tell(
                     events.Died(
-                        worker=self._worker,
-                        job=job.id,
-                        queue=job.queue,
-                        kind=job.kind,
-                        key=job.key,
-                        attempt=job.attempt,
-                        reason=_clipped(reason or verdict.error),
+                        **self._failure(job, verdict), reason=_clipped(reason or verdict.error)
                     )
                 )
+
+    def _failure(self, job: LeasedJob, verdict: Retry | Bury) -> dict[str, Any]:
+        """Return what there is to say of any attempt that failed."""
+        return {
+            "worker": self._worker,
+            "job": job.id,
+            "queue": job.queue,
+            "kind": job.kind,
+            "key": job.key,
+            "attempt": job.attempt,
+            "traceback": None if verdict.traceback is None else _end_of(verdict.traceback),
+        }
 
 
 def _clipped(text: str) -> str:
@@ -93,3 +104,11 @@ def _clipped(text: str) -> str:
     which takes only short lines in one piece.
     """
     return text if len(text) <= EVENT_CHARS_MAX else f"{text[:EVENT_CHARS_MAX]}…"
+
+
+def _end_of(traceback: str) -> str:
+    """Return the end of a traceback, in whole lines, for the same reason."""
+    if len(traceback) <= TRACEBACK_CHARS_MAX:
+        return traceback
+    _, _, end = traceback[-TRACEBACK_CHARS_MAX:].partition("\n")
+    return f"…\n{end}"

@@ -7,46 +7,40 @@ from collections.abc import Iterable
 
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
-from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Done, Release
+from inturn.policy.settlement import Outcome, Settlement, gives_back_rest
+from inturn.policy.verdict import Release
 
 
 class Run:
     """One lease and its jobs. What has ended is said once; what has not stays leased."""
 
     __slots__ = (
-        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_over", "is_slow", "is_started",
-        "lease", "left",
+        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_keyed", "is_lost", "is_over",
+        "is_slow", "is_started", "lease", "left",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, claimed_at: float = 0.0) -> None:
         self.lease: Lease = claim.lease
+        self.is_keyed = claim.lease.is_keyed
         self.claimed_at = claimed_at
         self.left = len(claim.jobs)
         self.ended: list[Outcome] = []
         self.is_started = False
         self.is_over = False  # nothing more of it may start
+        self.is_lost = False  # it is someone else's now
         self.is_slow = False  # a lane whose jobs take long: what has not started is given back
         self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
         self._told = 0  # … and those it was told of: counted on the loop
         self._all_said: asyncio.Event | None = None  # made by who waits until it was
 
-    @property
-    def is_keyed(self) -> bool:
-        """Whether its jobs run one after the other, and the first failure gives back the rest."""
-        return self.lease.key is not None and self.lease.lane is not None
-
     def note(self, outcome: Outcome, *, is_settled: bool) -> int:
         """Note what became of a job; return how many jobs of the run that ends.
 
-        In a keyed lane whatever is not done gives back the jobs behind it. ``is_settled``: the
-        store knows it already.
+        ``is_settled``: the store knows it already.
         """
         if not is_settled:
             self.ended.append(outcome)
-        count = 1
-        if self.is_keyed and type(outcome.verdict) is not Done:
-            count = self.left
+        count = self.left if gives_back_rest(self.lease, outcome) else 1
         self.left -= count
         return count
 
@@ -60,9 +54,9 @@ class Run:
         if self._all_said is not None and self._told == self._noted:
             self._all_said.set()
 
-    def end(self) -> None:
+    def lose(self) -> None:
         """Let nothing more of it start, and nobody wait for what will not be said."""
-        self.is_over = True
+        self.is_lost = self.is_over = True
         if self._all_said is not None:
             self._all_said.set()
 
@@ -132,6 +126,7 @@ class Runs:
             if run is not None:
                 self._changed.pop(_name(lease), None)
                 self.in_hand -= run.left
+                run.lose()
                 lost.append(run)
         return lost
 

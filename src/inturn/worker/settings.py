@@ -9,6 +9,7 @@ import msgspec
 from inturn.model import bounds, worker_events
 from inturn.model.errors import AppNotFound, InvalidStoreURL
 from inturn.queue.app import App
+from inturn.store.address import connect
 from inturn.worker.target import find_app
 from inturn.worker.worker import Worker
 
@@ -44,7 +45,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _insist_on_work(named: str, app: App) -> None:
-    if app.url.startswith("sqlite:///:memory:"):
+    if connect(app.url).is_private:
         raise InvalidStoreURL(
             f"the store of {named} is in memory, where no other program can submit to it. Name a "
             f"file: --store sqlite:///work.db."

@@ -12,8 +12,8 @@ from uuid import UUID
 from inturn.model.admissible import listed
 from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim, Lease
-from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done, Retry
+from inturn.policy.settlement import Outcome, Settlement, gives_back_rest
+from inturn.policy.verdict import Bury, Retry
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Job
@@ -81,8 +81,7 @@ class Hand:
         for outcome in settlement.outcomes:
             self._held.pop(outcome.job.id, None)
         lease = settlement.lease
-        is_keyed = lease.key is not None and lease.lane is not None
-        if is_keyed and any(type(one.verdict) is not Done for one in settlement.outcomes):
+        if any(gives_back_rest(lease, outcome) for outcome in settlement.outcomes):
             for id, (held, _) in list(self._held.items()):
                 if (held.token, held.lane) == (lease.token, lease.lane):
                     del self._held[id]

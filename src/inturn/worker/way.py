@@ -34,7 +34,10 @@ class CallTransaction:
 class LeaseWay:
     """The ways of one job, by its lease."""
 
-    __slots__ = ("_job", "_lease_seconds", "_reporter", "_run", "_store", "_worker", "is_settled")
+    __slots__ = (
+        "_job", "_lease_seconds", "_reporter", "_run", "_store", "_worker", "is_settled",
+        "is_settling",
+    )  # fmt: skip
 
     def __init__(
         self, store: Store, worker: str, run: Run, job: LeasedJob, lease_seconds: float
@@ -42,7 +45,13 @@ class LeaseWay:
         self._store, self._worker, self._run, self._job = store, worker, run, job
         self._lease_seconds = lease_seconds
         self._reporter: Reporter | None = None  # made by a handler that says how far it is
+        self.is_settling = False  # its transaction is about to say whether the job is done
         self.is_settled = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job is someone else's by now, as far as the worker has heard."""
+        return self._run.is_lost and not self.is_settled
 
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
@@ -68,11 +77,15 @@ class LeaseWay:
                 "that belongs to it inside that one."
             )
         await self._run.said()  # a lane is settled in order: first the jobs before it
-        async with self._store.transaction() as transaction:
-            yield CallTransaction(transaction)
-            done = Settlement(self._run.lease, [Outcome(self._job, Done())])
-            await transaction.settle([done], worker=self._worker)
-        self.is_settled = True
+        try:
+            async with self._store.transaction() as transaction:
+                yield CallTransaction(transaction)
+                done = Settlement(self._run.lease, [Outcome(self._job, Done())])
+                self.is_settling = True
+                await transaction.settle([done], worker=self._worker)
+            self.is_settled = True
+        finally:
+            self.is_settling = False
 
     def end(self) -> None:
         """Hear that the attempt has ended."""

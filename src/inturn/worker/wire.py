@@ -53,10 +53,9 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """From a child: the attempt ended; ``complaint`` says why its result is not kept."""
+    """From a child: the attempt ended."""
 
     verdict: Done | Retry | Bury
-    complaint: str | None = None
 
 
 Word = Welcome | Ready | Begin | Ask | Answer | Ended

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
@@ -14,40 +13,33 @@ from time import monotonic, perf_counter
 from types import CodeType
 from typing import Any
 
-import inturn
 from inturn.executor import Executor
-from inturn.log import log_result_lost
 from inturn.model import bounds, worker_events
 from inturn.model.admissible import check_name, check_number, check_queues, check_whole, listed
 from inturn.model.errors import StoreError
 from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Reclaimed
-from inturn.model.worker import WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.policy.verdict import Retry
 from inturn.queue.app import App
-from inturn.store.address import connect
-from inturn.store.protocol import Store
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.hands import SLOW_SECONDS, Hands
-from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
+from inturn.worker.presence import Presence
 from inturn.worker.quarantine import Quarantine
 from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
 from inturn.worker.vitals import Vitals
+from inturn.worker.waking import TROUBLE_SECONDS, Waking
 from inturn.worker.watch import Watch
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
-WAIT_SECONDS = 0.5  # what becomes due later than a wait began is seen by the next
-UNHEARD_SECONDS = 0.02  # between two waits, for as long as the second takes to begin
-TROUBLE_SECONDS = 0.5
 
 
 class Worker:
@@ -113,13 +105,22 @@ class Worker:
         self._gives_back_at = 0.0
         self.record = Record(self.name, listeners)
         self.vitals = Vitals(self.name, self.record, lease_seconds=self.lease_seconds)
+        self.presence = Presence(
+            app,
+            self.name,
+            queues=self.queues,
+            runs=self._runs,
+            vitals=self.vitals,
+            lost=self._lose,
+            reclaimed=self._take_back,
+        )
         self._at_once = False
         self._until_empty = False
         self._is_sure = False  # that nothing is left to run: it has looked twice
         self._limit: asyncio.Timeout | None = None
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._waking: Waking | None = None
 
     # Life
 
@@ -132,11 +133,8 @@ class Worker:
         when the start hooks have run and work begins.
         """
         self._until_empty = until_empty
-        self._loop, self._thread, self._pid = (
-            asyncio.get_running_loop(),
-            threading.get_ident(),
-            os.getpid(),
-        )
+        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        waking = self._waking = Waking(self._ready)
         self._store = await self.app.lend()
         self._telling = Telling(
             self._store, self.name, told=self._told, refused=self._refused, doubted=self._doubt
@@ -147,8 +145,8 @@ class Worker:
             stack.push_async_callback(self._children.stop)
             await self._children.start()
             stack.enter_context(self._watch.watching())
-            await stack.enter_async_context(self._beating())
-            self._start_listening(stack)
+            await stack.enter_async_context(self._kept())
+            self._start_listening(stack, waking)
             executor = Executor(
                 shards=1, slots=self._slots, queue_size=self._jobs_max, max_attempts=1
             )
@@ -346,11 +344,11 @@ class Worker:
         suspect = self._quarantine.suspect
         if suspect is not None and suspect.lease.token == settlement.lease.token:
             self._quarantine.end(suspect)
-        assert self._loop is not None
+        assert self._waking is not None
         for outcome in settlement.outcomes:
             if type(outcome.verdict) is Retry:  # look again when it is due
-                delay = min(outcome.verdict.delay_seconds, POLL_SECONDS) + 0.001
-                self._loop.call_later(delay, self._ready.add_all)
+                delay = min(outcome.verdict.delay_seconds, POLL_SECONDS)
+                self._waking.look_after(delay + 0.001)
 
     async def _doubt(self, tokens: Iterable[int]) -> None:
         """Find out which leases are lost for good."""
@@ -360,17 +358,25 @@ class Worker:
             self._lose(await self._store.extend(leases, lease_seconds=self.lease_seconds))
 
     def _lose(self, leases: Iterable[Lease]) -> None:
-        """What has not started under a lost lease must not start."""
+        """What has not started under a lost lease must not start, and what runs must end."""
         lost = self._runs.lose(leases)
         for run in lost:
-            run.end()
             self._quarantine.end(run)
-        self.record.lost(sum(run.left + len(run.ended) for run in lost))
+        self.record.lost(*self._hands.lose(lost))
 
-    # Waking and beating
+    def _take_back(self, found: Reclaimed) -> None:
+        """Hear that a sweep took jobs back from others."""
+        self.record.buried(found.buried)
+        self._quarantine.look_soon()
+        self._ready.add_all()
 
-    def _start_listening(self, stack: AsyncExitStack) -> None:
-        beside = [asyncio.create_task(self._listen()), asyncio.create_task(self.vitals.turn_over())]
+    # Parts
+
+    def _start_listening(self, stack: AsyncExitStack, waking: Waking) -> None:
+        beside = [
+            asyncio.create_task(waking.listen(self._store, self.queues, self.vitals)),
+            asyncio.create_task(self.vitals.turn_over()),
+        ]
 
         async def end() -> None:
             for one in beside:
@@ -379,91 +385,26 @@ class Worker:
 
         stack.push_async_callback(end)
 
-    async def _listen(self) -> None:
-        assert self._loop is not None
-        while True:
-            try:
-                if await self._store.wait(self.queues, timeout_seconds=WAIT_SECONDS):
-                    if self._ready.is_full:
-                        # A backlog that finds no slot would be news again and again.
-                        await self._ready.until_one_is_drained()
-                        # What came before the next wait hears it is seen a moment later.
-                        self._loop.call_later(UNHEARD_SECONDS, self._ready.add_all)
-                        continue
-                    self._ready.add_all()
-                self.vitals.answered("waiting")
-            except StoreError as error:
-                self.vitals.troubled("waiting", error)
-                await asyncio.sleep(TROUBLE_SECONDS)
-
-    def _rouse(self) -> None:
-        if threading.get_ident() == self._thread:
-            self._ready.wake.set()
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._ready.wake.set)
-
-    def _beating(self) -> AbstractAsyncContextManager[None]:
-        """Return the heartbeat, which lives while it is entered."""
-        if self.app.url.startswith("sqlite:///:memory:"):
-            # There is one store, and nobody else to take its jobs.
-            return beating_here(self._make_heartbeat(self._store))
-        return beating_elsewhere(
-            lambda: connect(self.app.url, clock=self.app.clock),
-            self._make_heartbeat,
+    def _kept(self) -> AbstractAsyncContextManager[None]:
+        return self.presence.kept(
+            self._store,
+            lease_seconds=self.lease_seconds,
+            sweep_seconds=self.sweep_seconds,
             is_hurried=lambda: self._at_once,
         )
 
-    def _make_heartbeat(self, store: Store) -> Heartbeat:
-        return Heartbeat(
-            store, self, lease_seconds=self.lease_seconds, sweep_seconds=self.sweep_seconds
-        )
+    def _rouse(self) -> None:
+        if self._waking is not None:
+            self._waking.rouse()
 
     def _make_attempts(self) -> dict[str, Attempts]:
         random = Random()
         return {
-            kind: Attempts(job, random, watch=self._watch, complain=log_result_lost)
-            for kind, job in self.app.jobs.items()
+            kind: Attempts(job, random, watch=self._watch) for kind, job in self.app.jobs.items()
         }
 
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
         return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
-
-    def leases(self) -> list[Lease]:
-        """Return the leases to keep."""
-        return self._runs.leases()
-
-    def view(self) -> WorkerView:
-        """Return the worker as others see it."""
-        return WorkerView(
-            id=self.name,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=inturn.__version__,
-            queues=tuple(self.queues),
-            kinds=self.kinds,
-            running=self._runs.in_hand,
-        )
-
-    def lost(self, leases: Sequence[Lease]) -> None:
-        """Hear from the heartbeat's thread that leases are someone else's now."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._lose, leases)
-
-    def reclaimed(self, found: Reclaimed) -> None:
-        """Hear from the heartbeat's thread that a sweep took jobs back: they may be claimed."""
-        if found.leases:
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(self.record.buried, found.buried)
-            self._loop.call_soon_threadsafe(self._quarantine.look_soon)
-            self._loop.call_soon_threadsafe(self._ready.add_all)
-
-    def troubled(self, error: StoreError) -> None:
-        """Hear from the heartbeat's thread that the store could not do its work."""
-        self.vitals.troubled("beating", error)
-
-    def beaten(self) -> None:
-        """Hear from the heartbeat's thread that the store answers."""
-        self.vitals.beaten()
 
 
 def _queues_of(app: App) -> list[str]:

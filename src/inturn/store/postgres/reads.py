@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import UnknownJob
+from inturn.model.errors import ResultLost, UnknownJob
 from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView, Progress
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
@@ -60,8 +60,13 @@ async def jobs(
 
 
 async def result(connection: Connection, job: UUID, now: datetime) -> str | None:
-    """Return the JSON text a job's handler returned, while it is kept."""
-    value: str | None = await connection.fetchval(query("result"), job, now)
+    """Return the JSON text a job's handler returned, while it is kept. Raises ``ResultLost``."""
+    row = await connection.fetchrow(query("result"), job, now)
+    if row is None:
+        return None
+    if row["lost"] is not None:
+        raise ResultLost(job, row["lost"])
+    value: str = row["value"]
     return value
 
 

@@ -20,8 +20,11 @@ from inturn.policy.settlement import (
     done_ranges,
     error_text,
     gathered,
+    has_result,
     reason_text,
+    result_texts,
     tallies,
+    traceback_text,
 )
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.postgres.pool import Connection
@@ -118,12 +121,14 @@ def _collect(
             "job": outcome.job.id,
         }
         if type(verdict) is Done:
-            if verdict.result is not None:
+            if has_result(verdict):
                 seconds = verdict.result_seconds
+                value, lost = result_texts(verdict)
                 results.append(
                     {
                         **place,
-                        "value": verdict.result,
+                        "value": value,
+                        "lost": lost,
                         "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
                     }
                 )
@@ -139,12 +144,14 @@ def _collect(
                 "verdict": "retry",
                 "delay": verdict.delay_seconds,
                 "error": error_text(verdict),
+                "traceback": traceback_text(verdict),
                 "counted": verdict.counted,
             }
         elif type(verdict) is Bury:
             other |= {
                 "verdict": "bury",
                 "error": error_text(verdict),
+                "traceback": traceback_text(verdict),
                 "reason": reason_text(verdict),
             }
         others.append(other)

@@ -60,6 +60,8 @@ class PostgresStore:
     after every transaction: no prepared statements, no session settings, polling instead of LISTEN.
     """
 
+    is_private = False  # a server is there for others as well
+
     def __init__(
         self,
         url: str,
@@ -110,13 +112,9 @@ class PostgresStore:
 
     async def prune(self) -> Pruned:
         """Take away history past its time, idle lanes, and what has expired."""
-
-        async def verb(connection: Connection) -> Pruned:
-            return Pruned(
-                **await connection.fetchrow("select * from inturn.prune($1)", self._now())
-            )
-
-        return await self._pool.run(verb)
+        statement = "select * from inturn.prune($1)"
+        pruned = await self._pool.run(lambda one: one.fetchrow(statement, self._now()))
+        return Pruned(**pruned)
 
     # Producers
 
@@ -256,6 +254,11 @@ class PostgresStore:
         """Say that a worker lives."""
         check_worker(worker)
         await self._pool.run(lambda connection: status.beat(connection, worker, self._now()))
+
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._pool.run(lambda connection: connection.execute(query("leave"), worker))
 
     # Operators
 
@@ -397,7 +400,7 @@ class PostgresStore:
         )
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept, or ``ResultLost``."""
         check_id("job", job)
         now = await self.now()
         return await self._pool.run(lambda connection: reads.result(connection, job, now))

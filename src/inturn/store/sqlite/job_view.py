@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 from uuid import UUID
 
-from inturn.model.errors import UnknownJob
+from inturn.model.errors import ResultLost, UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.lane_row import LaneRow
@@ -26,10 +26,16 @@ def job(connection: sqlite3.Connection, now: Micros, id: UUID) -> JobView:
 
 
 def result(connection: sqlite3.Connection, now: Micros, id: UUID) -> str | None:
-    """Return the JSON text a job's handler returned, while it is kept."""
-    statement = "select value from result where job = ? and until > ?"
+    """Return the JSON text a job's handler returned, while it is kept. Raises ``ResultLost``."""
+    statement = "select value, lost from result where job = ? and until > ?"
+    row: tuple[str, str | None] | None
     row = connection.execute(statement, (id.bytes, now)).fetchone()
-    return None if row is None else row[0]
+    if row is None:
+        return None
+    value, lost = row
+    if lost is not None:
+        raise ResultLost(id, lost)
+    return value
 
 
 def _dead(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView | None:

@@ -11,7 +11,7 @@ from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
 from inturn.store.sqlite import migrations
 from inturn.store.sqlite.times import Micros
 
-VERSION = 1
+VERSION = 2
 
 _MADE = re.compile(r"^create (?:unique )?(?:table|index|view|trigger) (\w+)", re.MULTILINE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from inturn.model.job import AttemptError
 from inturn.model.lease import Reclaimed
 from inturn.policy.retry import crash_delay_seconds
 from inturn.store.sqlite import lane_row, leases, queue_row
@@ -140,8 +141,9 @@ class _Lost:
 
     def _with_crash(self, errors: str | None, attempt: int) -> str:
         error = f"worker {self._worker} died while running this job alone"
+        at = time_of(self._now)
         return with_error(
-            errors, attempt=attempt, at=time_of(self._now), worker=self._worker, error=error
+            errors, AttemptError(attempt=attempt, at=at, worker=self._worker, error=error)
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -57,9 +56,8 @@ def errors_of(kept: str | None) -> tuple[AttemptError, ...]:
     return () if kept is None else _errors_decoder.decode(kept)
 
 
-def with_error(kept: str | None, *, attempt: int, at: datetime, worker: str, error: str) -> str:
+def with_error(kept: str | None, added: AttemptError) -> str:
     """Return the kept JSON list with one more error at its end."""
-    added = AttemptError(attempt=attempt, at=at, worker=worker, error=error)
     return msgspec.json.encode(history.with_error(errors_of(kept), added)).decode()
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.retry import spent_reason
-from inturn.policy.settlement import Outcome, Settlement, error_text, outspoken, reason_text
+from inturn.policy.settlement import Outcome, Settlement, buried_reason, outspoken
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import lane_row, leases
 from inturn.store.sqlite.bury import bury_head
 from inturn.store.sqlite.lane_row import LaneRow
-from inturn.store.sqlite.rows import with_error
 from inturn.store.sqlite.settler import Held, Settler
 from inturn.store.sqlite.times import micros_of_seconds
 
@@ -71,10 +69,7 @@ def _stop(settler: Settler, lane: LaneRow, verdict: Verdict, held: Held) -> None
         lane_row.refresh(settler.connection, queue, lane)
         return
     assert isinstance(verdict, Retry | Bury)
-    error = error_text(verdict)
-    errors = with_error(
-        lane.head_errors, attempt=attempt, at=settler.at, worker=settler.worker, error=error
-    )
+    errors = settler.with_failure(lane.head_errors, attempt, verdict)
     spent = type(verdict) is Retry and verdict.counted and attempt >= held.attempts_max
     if type(verdict) is Bury or spent:
         bury_head(
@@ -85,7 +80,7 @@ def _stop(settler: Settler, lane: LaneRow, verdict: Verdict, held: Held) -> None
             position=lane.head,
             attempts=attempt,
             errors=errors,
-            reason=reason_text(verdict) if type(verdict) is Bury else spent_reason(attempt, error),
+            reason=buried_reason(attempt, verdict),
         )
         return
     assert type(verdict) is Retry

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.retry import spent_reason
-from inturn.policy.settlement import Settlement, done_ranges, error_text, outspoken, reason_text
+from inturn.policy.settlement import Settlement, buried_reason, done_ranges, outspoken
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_logged
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.rows import rank, with_error
+from inturn.store.sqlite.rows import rank
 from inturn.store.sqlite.settled import decode_ranges, encode_ranges, holds, with_positions
 from inturn.store.sqlite.settler import Held, Settler
 from inturn.store.sqlite.times import Micros, micros_of_seconds
@@ -58,15 +57,14 @@ def _set_aside(settler: Settler, lane: int, position: int, verdict: Verdict, hel
         park_logged(settler, lane, position, run_at=settler.now, attempt=0, errors=None)
         return
     assert isinstance(verdict, Retry | Bury)
-    error = error_text(verdict)
-    errors = with_error(None, attempt=1, at=settler.at, worker=settler.worker, error=error)
+    errors = settler.with_failure(None, 1, verdict)
     if type(verdict) is Retry and not (verdict.counted and held.attempts_max <= 1):
         run_at = settler.now + micros_of_seconds(verdict.delay_seconds)
         park_logged(
             settler, lane, position, run_at=run_at, attempt=int(verdict.counted), errors=errors
         )
         return
-    reason = reason_text(verdict) if type(verdict) is Bury else spent_reason(1, error)
+    reason = buried_reason(1, verdict)
     bury_logged(
         settler.connection, settler.now, lane, position, attempts=1, errors=errors, reason=reason
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from inturn.model.errors import LeaseLost
-from inturn.policy.retry import spent_reason
-from inturn.policy.settlement import Settlement, error_text, outspoken, reason_text
+from inturn.policy.settlement import Settlement, buried_reason, outspoken
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.sqlite import leases
 from inturn.store.sqlite.bury import bury_parked
-from inturn.store.sqlite.rows import rank, with_error
+from inturn.store.sqlite.rows import rank
 from inturn.store.sqlite.settler import Settler
 from inturn.store.sqlite.times import Micros, micros_of_seconds
 
@@ -39,11 +38,10 @@ def settle_parked(settler: Settler, settlement: Settlement) -> None:
         back.write(run_at=settler.now, attempt=attempt - 1, errors=errors, suspect=suspect)
         return
     assert isinstance(verdict, Retry | Bury)
-    error = error_text(verdict)
-    errors = with_error(errors, attempt=attempt, at=settler.at, worker=settler.worker, error=error)
+    errors = settler.with_failure(errors, attempt, verdict)
     spent = type(verdict) is Retry and verdict.counted and attempt >= attempts_max
     if type(verdict) is Bury or spent:
-        reason = reason_text(verdict) if type(verdict) is Bury else spent_reason(attempt, error)
+        reason = buried_reason(attempt, verdict)
         bury_parked(connection, settler.now, id, errors=errors, reason=reason)
         return
     assert type(verdict) is Retry

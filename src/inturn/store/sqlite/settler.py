@@ -9,11 +9,19 @@ import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import WrongJob
+from inturn.model.job import AttemptError
 from inturn.model.lease import Lease
-from inturn.policy.settlement import Outcome
-from inturn.policy.verdict import Done
+from inturn.policy.settlement import (
+    Outcome,
+    error_text,
+    has_result,
+    result_texts,
+    traceback_text,
+)
+from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.rows import with_error
 from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
 
 
@@ -64,18 +72,30 @@ class Settler:
         if outcome.job.id.bytes != held and self.wrong is None:
             self.wrong = WrongJob(token, outcome.job.position, outcome.job.id)
 
+    def with_failure(self, errors: str | None, attempt: int, verdict: Retry | Bury) -> str:
+        """Return a kept history of errors with one more, of this attempt."""
+        added = AttemptError(
+            attempt=attempt,
+            at=self.at,
+            worker=self.worker,
+            error=error_text(verdict),
+            traceback=traceback_text(verdict),
+        )
+        return with_error(errors, added)
+
     def keep_results(self, outcomes: Iterable[Outcome]) -> None:
         """Keep what handlers returned, each for its time."""
         kept = []
         for outcome in outcomes:
             verdict = outcome.verdict
-            if type(verdict) is Done and verdict.result is not None:
+            if type(verdict) is Done and has_result(verdict):
                 seconds = verdict.result_seconds
                 seconds = bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds
                 until = self.now + micros_of_seconds(seconds)
-                kept.append((outcome.job.id.bytes, verdict.result, until))
+                value, lost = result_texts(verdict)
+                kept.append((outcome.job.id.bytes, value, until, lost))
         if kept:
-            self.connection.executemany("insert or replace into result values (?, ?, ?)", kept)
+            self.connection.executemany("insert or replace into result values (?, ?, ?, ?)", kept)
 
     def run_done(self, lane: int, first: int, last: int) -> None:
         """Note that a lane's positions from first to last are done."""

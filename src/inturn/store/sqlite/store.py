@@ -99,17 +99,21 @@ class SqliteStore:
 
     # Life
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is in the memory of this process, where no other can see it."""
+        return self.path == MEMORY
+
     async def open(self) -> None:
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
             return
         connection = await asyncio.to_thread(self._open_checked)
-        memory = self.path == MEMORY
         reading = partial(open_reader, self.path, busy_seconds=self._busy_seconds)
-        self._waiters = Waiters(self._clock, None if memory else reading)
+        self._waiters = Waiters(self._clock, None if self.is_private else reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
         self._waiters.stir = self._writer.stir
-        if not memory:
+        if not self.is_private:
             self._reader = Reader(await asyncio.to_thread(reading), self.path, self._clock)
 
     async def close(self) -> None:
@@ -252,6 +256,11 @@ class SqliteStore:
         check_worker(worker)
         await self._write(partial(workers.beat, worker=worker))
 
+    async def leave(self, worker: str) -> None:
+        """Say that a worker has ended, so that it is listed no more."""
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._write(partial(workers.leave, id=worker))
+
     # Operators: queues and lanes
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
@@ -367,7 +376,10 @@ class SqliteStore:
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
 
     async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept."""
+        """Return the JSON text a job's handler returned, while it is kept.
+
+        Raises ``ResultLost`` if it returned what could not be.
+        """
         check_id("job", job)
         return await self._read(partial(job_view.result, id=job))
 

@@ -14,6 +14,8 @@ from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import SECOND, Micros, micros
 
 POLL_SECONDS = 0.002
+QUIET_POLL_SECONDS = 0.004  # where nothing was committed for a while: most of the cost is waking up
+QUIET_SECONDS = 1.0
 LINGER_SECONDS = 1.0
 
 
@@ -149,20 +151,24 @@ class Waiters:
 
     def _poll(self, connection: sqlite3.Connection) -> None:
         """Look whenever ``data_version`` changes, as it does when any other connection commits."""
-        idle_since = time.monotonic()
+        now = changed_at = idle_since = time.monotonic()
         version = -1
         while not self._closing:
-            nudged = self._nudge.wait(POLL_SECONDS)
+            is_quiet = now - changed_at > QUIET_SECONDS
+            nudged = self._nudge.wait(QUIET_POLL_SECONDS if is_quiet else POLL_SECONDS)
             if nudged:  # and only then: a nudge that comes just after the time was up is not lost
                 self._nudge.clear()
+            now = time.monotonic()
             found = connection.execute("pragma data_version").fetchone()[0]
+            if found != version:
+                changed_at = now
             if nudged or found != version:
                 version = found
                 self.look(connection)
             with self._lock:
                 if self._waiting:
-                    idle_since = time.monotonic()
-                elif time.monotonic() - idle_since > LINGER_SECONDS:
+                    idle_since = now
+                elif now - idle_since > LINGER_SECONDS:
                     self._watching = False  # under the lock: who comes now starts another
                     return
 

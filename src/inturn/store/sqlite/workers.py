@@ -31,6 +31,11 @@ def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> Non
     )
 
 
+def leave(connection: sqlite3.Connection, now: Micros, id: str) -> None:
+    """Say that a worker has ended."""
+    connection.execute("delete from worker where id = ?", (id,))
+
+
 def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
     rows = connection.execute(

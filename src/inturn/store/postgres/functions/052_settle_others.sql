@@ -11,13 +11,14 @@ begin
         select x.*
         from jsonb_to_recordset(p_others) as x(
             token bigint, lane bigint, "position" bigint, verdict text,
-            error text, reason text, delay double precision, counted boolean)
+            error text, traceback text, reason text, delay double precision, counted boolean)
     loop
         token := o.token;
         jobs := 1;
         if o.lane is null then
             perform inturn.settle_parked(
-                o.token, o.verdict, o.error, o.reason, o.delay, o.counted, p_worker, p_now);
+                o.token, o.verdict, o.error, o.traceback, o.reason, o.delay, o.counted,
+                p_worker, p_now);
             return next;
             continue;
         end if;
@@ -28,11 +29,11 @@ begin
         if l.key is null then
             perform inturn.settle_open(
                 o.token, o.lane, o.position,
-                o.verdict, o.error, o.reason, o.delay, o.counted, p_worker, p_now);
+                o.verdict, o.error, o.traceback, o.reason, o.delay, o.counted, p_worker, p_now);
             return next;
         elsif l.token = o.token and l.head = o.position then
             perform inturn.settle_head(
-                l, o.verdict, o.error, o.reason, o.delay, o.counted, p_worker, p_now);
+                l, o.verdict, o.error, o.traceback, o.reason, o.delay, o.counted, p_worker, p_now);
             jobs := l.cursor - o.position;
             return next;
         elsif l.token is distinct from o.token and o.verdict = 'release' and exists (
@@ -50,7 +51,7 @@ end $$;
 
 -- Settle a job that was leased from parked, other than as done.
 create or replace function inturn.settle_parked(
-    p_token bigint, p_verdict text, p_error text, p_reason text,
+    p_token bigint, p_verdict text, p_error text, p_traceback text, p_reason text,
     p_delay double precision, p_counted boolean, p_worker text, p_now timestamptz
 ) returns void language plpgsql as $$
 declare
@@ -63,7 +64,7 @@ begin
     end if;
     v_errors := case
         when p_verdict = 'release' then p.errors
-        else inturn.with_error(p.errors, p.attempt, p_now, p_worker, p_error)
+        else inturn.with_error(p.errors, p.attempt, p_now, p_worker, p_error, p_traceback)
     end;
     if p_verdict = 'bury' then
         perform inturn.bury_parked(p.id, v_errors, p_reason, p_now);
@@ -84,8 +85,9 @@ end $$;
 -- Settle a job of an open lane, other than as done. Nothing waits behind it: it leaves the lane,
 -- and waits by itself in parked if it is to run again.
 create or replace function inturn.settle_open(
-    p_token bigint, p_lane bigint, p_position bigint, p_verdict text, p_error text, p_reason text,
-    p_delay double precision, p_counted boolean, p_worker text, p_now timestamptz
+    p_token bigint, p_lane bigint, p_position bigint, p_verdict text, p_error text,
+    p_traceback text, p_reason text, p_delay double precision, p_counted boolean, p_worker text,
+    p_now timestamptz
 ) returns void language plpgsql as $$
 declare
     j inturn.log;
@@ -95,7 +97,8 @@ declare
         else 1
     end;
     v_errors jsonb := case
-        when p_verdict <> 'release' then inturn.with_error(null, 1, p_now, p_worker, p_error)
+        when p_verdict <> 'release' then
+            inturn.with_error(null, 1, p_now, p_worker, p_error, p_traceback)
     end;
 begin
     update inturn.run r set
@@ -132,14 +135,14 @@ end $$;
 -- Settle the head of a keyed lane, other than as done. The lane's lease ends with it: what stands
 -- behind the head is given back.
 create or replace function inturn.settle_head(
-    l inturn.lane, p_verdict text, p_error text, p_reason text,
+    l inturn.lane, p_verdict text, p_error text, p_traceback text, p_reason text,
     p_delay double precision, p_counted boolean, p_worker text, p_now timestamptz
 ) returns void language plpgsql as $$
 declare
     v_attempts_max integer;
     v_errors jsonb := case
         when p_verdict = 'release' then l.head_errors
-        else inturn.with_error(l.head_errors, l.head_attempt, p_now, p_worker, p_error)
+        else inturn.with_error(l.head_errors, l.head_attempt, p_now, p_worker, p_error, p_traceback)
     end;
 begin
     select g.attempts_max

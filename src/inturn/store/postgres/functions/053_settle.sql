@@ -75,10 +75,12 @@ begin
         perform inturn.unblock(v_done, v_now);
     end if;
     if p_results is not null then
-        insert into inturn.result (job, value, until)
-        select x.job, x.value::json, v_now + make_interval(secs => x.seconds)
-        from jsonb_to_recordset(p_results) as x(job uuid, value text, seconds double precision)
-        on conflict (job) do update set value = excluded.value, until = excluded.until;
+        insert into inturn.result (job, value, lost, until)
+        select x.job, x.value::json, x.lost, v_now + make_interval(secs => x.seconds)
+        from jsonb_to_recordset(p_results)
+            as x(job uuid, value text, lost text, seconds double precision)
+        on conflict (job) do update set
+            value = excluded.value, lost = excluded.lost, until = excluded.until;
     end if;
     insert into inturn.stat (
         queue, kind, minute_at, done, retried, buried, released, seconds_sum, durations)

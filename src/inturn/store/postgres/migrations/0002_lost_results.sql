@@ -1,0 +1,2 @@
+-- Why what a handler returned could not be kept; its value is null then.
+alter table inturn.result add column lost text;

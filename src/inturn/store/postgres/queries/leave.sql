@@ -1,0 +1,2 @@
+-- Say that a worker has ended.
+delete from inturn.worker where id = $1

@@ -1,0 +1,110 @@
+"""A worker's presence: how others know that it lives, and what it hears from its heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+import inturn
+from inturn.model.errors import StoreError
+from inturn.model.lease import Lease, Reclaimed
+from inturn.model.worker import WorkerView
+from inturn.queue.app import App
+from inturn.store.address import connect
+from inturn.store.protocol import Store
+from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
+from inturn.worker.parting import PART_SECONDS_MAX
+from inturn.worker.runs import Runs
+from inturn.worker.vitals import Vitals
+
+LEAVE_SECONDS_MAX = 5.0  # for a store that does not answer when a worker ends
+
+
+class Presence:
+    """What a heartbeat asks of a worker and tells it, from a thread of its own.
+
+    ``lost`` and ``reclaimed`` are called on the worker's loop.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        name: str,
+        *,
+        queues: Sequence[str],
+        runs: Runs,
+        vitals: Vitals,
+        lost: Callable[[Sequence[Lease]], None],
+        reclaimed: Callable[[Reclaimed], None],
+    ) -> None:
+        self._app, self._name, self._queues = app, name, tuple(queues)
+        self._kinds = tuple(sorted(app.jobs))
+        self._runs, self._vitals = runs, vitals
+        self._lost, self._reclaimed = lost, reclaimed
+        self._loop: asyncio.AbstractEventLoop
+
+    @asynccontextmanager
+    async def kept(
+        self,
+        store: Store,
+        *,
+        lease_seconds: float,
+        sweep_seconds: float,
+        is_hurried: Callable[[], bool],
+    ) -> AsyncIterator[None]:
+        """Be known as alive, with what is in hand, for the length of a block; then as gone."""
+        self._loop = asyncio.get_running_loop()
+
+        def make(store: Store) -> Heartbeat:
+            return Heartbeat(store, self, lease_seconds=lease_seconds, sweep_seconds=sweep_seconds)
+
+        beating: AbstractAsyncContextManager[None]
+        if store.is_private:  # there is one store, and nobody else to take its jobs
+            beating = beating_here(make(store))
+        else:
+            beating = beating_elsewhere(
+                lambda: connect(self._app.url, clock=self._app.clock), make, is_hurried=is_hurried
+            )
+        try:
+            async with beating:
+                yield
+        finally:
+            with suppress(StoreError, TimeoutError):  # then it will look as if it had died
+                async with asyncio.timeout(PART_SECONDS_MAX if is_hurried() else LEAVE_SECONDS_MAX):
+                    await store.leave(self._name)
+
+    def leases(self) -> list[Lease]:
+        """Return the leases to keep."""
+        return self._runs.leases()
+
+    def view(self) -> WorkerView:
+        """Return the worker as others see it."""
+        return WorkerView(
+            id=self._name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=inturn.__version__,
+            queues=self._queues,
+            kinds=self._kinds,
+            running=self._runs.in_hand,
+        )
+
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """Hear that leases are someone else's now."""
+        self._loop.call_soon_threadsafe(self._lost, leases)
+
+    def reclaimed(self, found: Reclaimed) -> None:
+        """Hear that a sweep took jobs back: they may be claimed."""
+        if found.leases:
+            self._loop.call_soon_threadsafe(self._reclaimed, found)
+
+    def troubled(self, error: StoreError) -> None:
+        """Hear that the store could not do its work."""
+        self._vitals.troubled("beating", error)
+
+    def beaten(self) -> None:
+        """Hear that the store answers."""
+        self._vitals.beaten()
