@@ -74,7 +74,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 event.worker,
                 event.job,
                 event.kind,
-                _one_line(event.error),
+                _clause(event.error),
                 event.attempt,
                 event.attempts_max,
                 event.delay_seconds,
@@ -84,7 +84,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
                 event.worker,
                 event.kind,
-                _one_line(event.reason),
+                _clause(event.reason),
                 event.job,
             )
         case worker_events.BuriedDeadly():
@@ -180,7 +180,9 @@ def _jobs(number: int) -> str:
     return "1 job" if number == 1 else f"{number:,} jobs"
 
 
-def _one_line(text: str) -> str:
-    """Return the first line of an error, which the store keeps whole."""
+def _clause(text: str) -> str:
+    """Return the first line of an error, which the store keeps whole, for a sentence to go on."""
     first, *more = text.strip().splitlines() or [""]
-    return f"{first[:LINE_CHARS_MAX]}…" if more or len(first) > LINE_CHARS_MAX else first
+    if more or len(first) > LINE_CHARS_MAX:
+        return f"{first[:LINE_CHARS_MAX]}…"
+    return first.removesuffix(".")
