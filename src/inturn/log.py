@@ -64,6 +64,11 @@ def log_listener_failure(listener: object, error: Exception) -> None:
     log.error("a listener failed: %r", listener, exc_info=error)
 
 
+def log_unknown_variable(name: str, meant: str) -> None:
+    """Say that a variable of the environment is none of an executor's settings."""
+    logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)
+
+
 def log_worker_event(event: worker_events.WorkerEvent) -> None:
     """Write what a person who reads the log should know about a worker."""
     log = logging.getLogger(WORKER)

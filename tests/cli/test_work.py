@@ -209,14 +209,26 @@ def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> N
     }
 
 
-@pytest.mark.parametrize("line", ["slot = 1", 'slots = "many"', 'queues = "mail"'])
-def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("slot = 1", "[tool.inturn.work] has no key 'slot'. Did you mean slots? It may have app, "),
+        ("health_port = 1", "has no key 'health_port'. Did you mean health-port? It may have app"),
+        ('slots = "many"', "[tool.inturn.work]: slots must be a whole number, not 'many'."),
+        ("slots = true", "slots must be a whole number, not True."),
+        ('queues = "mail"', "queues must be a list of texts, not 'mail'."),
+        ("queues = [1]", "queues must be a list of texts, not [1]."),
+        ("processes = 1.5", "processes must be a whole number or text, not 1.5."),
+        ("lease = 30", "lease must be text, not 30."),
+    ],
+)
+def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str, said: str) -> None:
     write_pyproject(shop, f"[tool.inturn.work]\n{line}\n")
-    with pytest.raises(BadInput, match=r"\[tool.inturn.work\] cannot be read"):
+    with pytest.raises(BadInput, match=re.escape(said)):
         work_defaults(shop)
     ran = work("shop:app")
     assert (ran.code, ran.out) == (2, "")
-    assert "health-file" in ran.err
+    assert said in ran.err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import typer
 from inturn import __version__
 from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, work, workers
 from inturn.cli.exits import ExitCode, complain, told
-from inturn.cli.settings import here, work_defaults
+from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
 from inturn.cli.streams import mend_streams
 
 app = typer.Typer(
@@ -87,9 +87,18 @@ def _options(
     ] = False,
 ) -> None:
     """Durable jobs in turn, on SQLite or PostgreSQL."""
+    for sentence in unknown_variables(os.environ, _variables(context)):
+        complain(sentence)
     if context.invoked_subcommand == "work":
         with told(debug=False):
             context.default_map = {"work": work_defaults(here())}
+
+
+def _variables(context: typer.Context) -> set[str]:
+    """Return the variables that commands read."""
+    commands = getattr(context.command, "commands", {}).values()
+    options = (option for command in commands for option in command.params)
+    return {VARIABLE, *(option.envvar for option in options if option.envvar)}
 
 
 @app.command("demo", epilog="Example:\n\ninturn demo")
