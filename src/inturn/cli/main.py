@@ -12,6 +12,7 @@ import typer
 from inturn import __version__
 from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, work, workers
 from inturn.cli.exits import ExitCode, complain, told
+from inturn.cli.options import flag
 from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
 from inturn.cli.streams import mend_streams
 
@@ -63,8 +64,14 @@ def _misused(error: Exception, text: str) -> int:
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     path = "inturn" if context is None else context.command_path
-    complain(text, f"`{path} --help` shows how it is used.")
+    complain(_sentence(text), f"`{path} --help` shows how it is used.")
     return ExitCode.USAGE
+
+
+def _sentence(text: str) -> str:
+    """Return what a check of an option said, without the check's own name, as a sentence."""
+    text = text.replace(": Value error, ", ": ")
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _close_output() -> None:
@@ -83,7 +90,7 @@ def _options(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        flag("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Durable jobs in turn, on SQLite or PostgreSQL."""
@@ -103,9 +110,7 @@ def _variables(context: typer.Context) -> set[str]:
 
 @app.command("demo", epilog="Example:\n\ninturn demo")
 def _demo(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only the summary, as JSON.")
-    ] = False,
+    as_json: Annotated[bool, flag("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
     """Show what inturn does, in a few seconds, and check it. It uses a store of its own."""
     demo.run(as_json=as_json)
