@@ -156,9 +156,12 @@ async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
 
 async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:
     gate = asyncio.Event()
-    async with Running(shards=2, slots=1, queue_size=1, enqueue_timeout="20ms") as executor:
+    async with Running(shards=2, slots=1, queue_size=1) as executor:
         await executor.submit("held", gate.wait)
-        flood = (executor.submit(f"key-{number}", fine) for number in range(2_000))
+        flood = (  # those who came later give up earlier
+            executor.submit(f"key-{number}", fine, timeout=0.05 - number / 50_000)
+            for number in range(2_000)
+        )
         ended = await asyncio.gather(*flood, return_exceptions=True)
         assert sum(isinstance(one, EnqueueTimeout) for one in ended) == 2_000 - 2
         assert executor._lanes.room.offers == {}
