@@ -14,7 +14,7 @@ import pytest
 import inturn
 from inturn.cli.pyproject import Table, WorkTable
 from inturn.cli.settings import VARIABLE
-from inturn.model import bounds
+from inturn.model import bounds, worker_events
 from inturn.model.duration import parse_duration
 from tests.cli.test_commands import COMMANDS
 
@@ -156,6 +156,14 @@ def test_the_keys_of_pyproject_are_as_the_reference_says() -> None:
     assert [field.encode_name for field in msgspec.structs.fields(Table)] == ["store", "work"]
     for stated in ("[tool.inturn]\n    store = ", "[tool.inturn.work]\n", f"`{VARIABLE}`"):
         assert stated in REFERENCE
+
+
+def test_the_events_of_a_worker_are_those_that_the_guide_lists() -> None:
+    text = (ROOT / "docs/guides/deploying.md").read_text(encoding="utf-8")
+    listed = re.search(r"The events are (.+?), the last with", text, re.DOTALL)
+    assert listed is not None
+    tags = {one.__struct_config__.tag for one in worker_events.WorkerEvent.__subclasses__()}
+    assert set(re.findall(r"`(\w+)`", listed[1])) == tags
 
 
 @pytest.mark.parametrize(
