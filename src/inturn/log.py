@@ -64,6 +64,11 @@ def log_listener_failure(listener: object, error: Exception) -> None:
     log.error("a listener failed: %r", listener, exc_info=error)
 
 
+def log_unknown_variable(name: str, meant: str) -> None:
+    """Say that a variable of the environment is none of an executor's settings."""
+    logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)
+
+
 def log_worker_event(event: worker_events.WorkerEvent) -> None:
     """Write what a person who reads the log should know about a worker."""
     log = logging.getLogger(WORKER)
@@ -77,7 +82,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 event.worker,
                 event.job,
                 event.kind,
-                _one_line(event.error),
+                _clause(event.error),
                 event.attempt,
                 event.attempts_max,
                 event.delay_seconds,
@@ -90,7 +95,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
                 event.worker,
                 event.kind,
-                _one_line(event.reason),
+                _clause(event.reason),
                 event.job,
             )
         case worker_events.BuriedDeadly():
@@ -210,7 +215,9 @@ def _jobs(number: int) -> str:
     return "1 job" if number == 1 else f"{number:,} jobs"
 
 
-def _one_line(text: str) -> str:
-    """Return the first line of an error, which the store keeps whole."""
+def _clause(text: str) -> str:
+    """Return the first line of an error, which the store keeps whole, for a sentence to go on."""
     first, *more = text.strip().splitlines() or [""]
-    return f"{first[:LINE_CHARS_MAX]}…" if more or len(first) > LINE_CHARS_MAX else first
+    if more or len(first) > LINE_CHARS_MAX:
+        return f"{first[:LINE_CHARS_MAX]}…"
+    return first.removesuffix(".")

@@ -146,6 +146,12 @@ def test_a_command_takes_what_every_command_takes(path: str) -> None:
     assert options(path) >= SHARED
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_flag_is_not_shown_as_if_it_took_a_value(path: str) -> None:
+    flags = [one for one in COMMANDS[path].params if getattr(one, "is_flag", False)]
+    assert [one.name for one in flags if one.metavar != ""] == []
+
+
 @pytest.mark.parametrize("path", SOURCE, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_command_that_the_source_names_is_there(path: Path) -> None:
     for text in texts_of(path.read_text(encoding="utf-8")):

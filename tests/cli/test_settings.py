@@ -66,10 +66,17 @@ def test_a_file_in_pyproject_is_named_from_its_own_folder(
     [
         ("", "no store is named"),
         ("[tool.inturn]\n", "no store is named"),
-        ("[tool.inturn]\nstore = 7\n", "must be text, not 7"),
+        ("[tool.inturn]\nstore = 7\n", r"\[tool.inturn\]: store must be text, not 7\.$"),
         ("[tool.inturn\n", "cannot be read"),
         ("tool = 1\n", "no store is named"),
-        ("[tool]\ninturn = 1\n", "no store is named"),
+        ("[tool]\ninturn = 1\n", r"\[tool.inturn\] must be a table, not 1\.$"),
+        (
+            '[tool.inturn]\nstor = "sqlite:///work.db"\n',
+            r"\[tool.inturn\] has no key 'stor'. Did you mean store\? It may have store, work\.$",
+        ),
+        ("[tool.inturn]\nqueues = 7\n", r"has no key 'queues'. It may have store, work\.$"),
+        ("[tool.inturn]\nwork = 7\n", r"\[tool.inturn.work\] must be a table, not 7\.$"),
+        ("[tool.inturn.work]\nslot = 7\n", r"has no key 'slot'. Did you mean slots\?"),
     ],
 )
 def test_a_pyproject_that_names_none_is_told(text: str, said: str, tmp_path: Path) -> None:
@@ -93,6 +100,33 @@ def test_the_command_finds_its_store_in_the_environment_and_in_pyproject(
     monkeypatch.setenv("INTURN_STORE", sqlite_cli.url)
     assert "INTURN_STORE" in sqlite_cli.bare("store", "info").out
     assert "--store" in sqlite_cli("store", "info").out
+
+
+def test_a_pyproject_that_is_wrong_is_told_by_the_command_and_left_alone_with_a_flag(
+    sqlite_cli: Cli, tmp_path: Path
+) -> None:
+    write_pyproject(tmp_path, "[tool.inturn]\nstor = 1\n")
+    ran = sqlite_cli.bare("status")
+    assert (ran.code, ran.out) == (2, "")
+    assert "has no key 'stor'. Did you mean store?" in ran.err
+    assert sqlite_cli("status").code == 0
+
+
+def test_a_variable_that_does_nothing_is_told_and_does_no_harm(
+    sqlite_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sqlite_cli("status", "--json").err == ""
+    monkeypatch.setenv("INTURN_SLOT", "7")
+    monkeypatch.setenv("INTURN_COLOUR", "blue")
+    monkeypatch.setenv("INTURN_TEST_ANYTHING", "1")  # left to tests
+    monkeypatch.setenv("INTURN_SLOTS", "7")
+    ran = sqlite_cli("status", "--json")
+    assert (ran.code, ran.document["queues"]) == (0, [])
+    colour, slot = ran.err.splitlines()
+    assert slot == "inturn: the variable INTURN_SLOT does nothing. Did you mean INTURN_SLOTS?"
+    assert colour.startswith("inturn: the variable INTURN_COLOUR does nothing. Those that do are ")
+    for known in ("INTURN_HEALTH_PORT", "INTURN_STORE", "INTURN_WORKER_NAME"):
+        assert known in colour
 
 
 @pytest.mark.parametrize(

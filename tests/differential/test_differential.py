@@ -1,6 +1,6 @@
 """Both stores are told the same by Hypothesis, and show the same after every step.
 
-``INTURN_HYPOTHESIS=long`` looks further. A failure prints a blob to reproduce it with.
+``INTURN_TEST_HYPOTHESIS=long`` looks further. A failure prints a blob to reproduce it with.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ settings.register_profile(
 
 
 def chosen_profile() -> settings:
-    long = os.environ.get("INTURN_HYPOTHESIS") == "long"
+    long = os.environ.get("INTURN_TEST_HYPOTHESIS") == "long"
     return settings.get_profile("differential-long" if long else "differential")
 
 

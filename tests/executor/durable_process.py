@@ -37,7 +37,7 @@ def main(url: str, ledger: str, first: int, last: int) -> None:
             for n in range(first, last):
                 for key in KEYS:
                     await executor.submit(key, write.call(key, n))
-                    print(key, n, flush=True)
+                    os.write(1, f"{key} {n}\n".encode())  # whole, also when it is killed here
             for key in KEYS:
                 await executor.barrier(key)
         await app.close()

@@ -6,6 +6,8 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -104,7 +106,7 @@ async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_onc
 
 @pytest.mark.parametrize("job", [fine, lambda: "fine"])
 async def test_004_12_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
-    job: object,
+    job: Callable[[], Any],
 ) -> None:
     seen = Seen()
     async with Running(slots=1, error_handler=seen.handle) as executor:

@@ -83,7 +83,7 @@ async def test_what_is_no_job_is_refused(job: Any) -> None:
 async def test_a_coroutine_is_refused_because_it_cannot_run_twice() -> None:
     async with Running() as executor:
         with pytest.raises(BadInput, match="may run more than once"):
-            await executor.submit("one", on_loop())
+            await executor.submit("one", on_loop())  # type: ignore[call-overload]
 
 
 async def test_a_lambda_around_a_coroutine_is_retried_whole() -> None:

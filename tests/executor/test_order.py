@@ -124,7 +124,7 @@ async def test_004_03_keys_that_hash_alike_do_not_block_one_another() -> None:
 
 
 async def test_004_03_a_key_that_waits_to_retry_holds_no_slot() -> None:
-    async with Running(shards=1, slots=1, base_backoff=0.2, jitter=0.0) as executor:
+    async with Running(shards=1, slots=1, base_backoff=SECONDS_MAX, jitter=0.0) as executor:
         failed = asyncio.Event()
 
         async def fails_once() -> None:
@@ -137,12 +137,10 @@ async def test_004_03_a_key_that_waits_to_retry_holds_no_slot() -> None:
 
         retried = await executor.submit("a", fails_once)
         await failed.wait()
-        began = time.monotonic()
         other = await executor.submit("b", job)
         await other.result(SECONDS_MAX)
-        assert time.monotonic() - began < 0.15
         assert not retried.ended
-        await retried.result(SECONDS_MAX)
+        retried.cancel()
 
 
 async def test_004_04_as_many_keys_run_at_once_as_there_are_slots_and_no_more() -> None:

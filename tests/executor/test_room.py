@@ -31,7 +31,7 @@ async def test_004_11_queue_full_carries_shard_length_and_capacity() -> None:
         began = time.monotonic()
         with pytest.raises(QueueFull) as caught:
             await executor.submit(two, fine)
-        assert 0.025 < time.monotonic() - began < 1
+        assert time.monotonic() - began > 0.025
         full = caught.value
         assert isinstance(full, EnqueueTimeout)
         assert (full.shard, full.length, full.capacity) == (3, 2, 2)
@@ -47,12 +47,10 @@ async def test_004_11_a_timeout_of_zero_tries_once() -> None:
     async with Running(shards=1, queue_size=1, enqueue_timeout=0) as executor:
         await executor.submit("one", gate.wait)  # a free slot needs no room
         await executor.submit("one", fine)
-        began = time.monotonic()
         with pytest.raises(ShardFull) as caught:
-            await executor.submit("one", fine)
+            executor.submit("one", fine).send(None)  # at its first step, without waiting
         with pytest.raises(ShardFull):
             executor.submit_sync("one", fine)
-        assert time.monotonic() - began < 0.05
         assert not isinstance(caught.value, TimeoutError)
         gate.set()
         await executor.barrier("one")
@@ -154,6 +152,21 @@ async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
         assert after - before < 50_000
         gate.set()
     assert executor.keys_busy == 0
+
+
+async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=2, slots=1, queue_size=1) as executor:
+        await executor.submit("held", gate.wait)
+        flood = (  # those who came later give up earlier
+            executor.submit(f"key-{number}", fine, timeout=0.05 - number / 50_000)
+            for number in range(2_000)
+        )
+        ended = await asyncio.gather(*flood, return_exceptions=True)
+        assert sum(isinstance(one, EnqueueTimeout) for one in ended) == 2_000 - 2
+        assert executor._lanes.room.offers == {}
+        assert executor.keys_busy == 3
+        gate.set()
 
 
 async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept() -> None:

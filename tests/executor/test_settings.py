@@ -69,6 +69,12 @@ def test_004_20_what_is_given_counts_more_than_the_environment() -> None:
     assert (executor.settings.shards, executor.settings.queue_size) == (8, 7)
 
 
+def test_004_20_a_variable_that_is_misspelled_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    environment = {"SQ_SHARD": "8", "SQ_LITE": "another program's", "SQ_SLOTS": "3"}
+    assert ExecutorSettings.from_environment(environment).shards == 4
+    assert caplog.messages == ["the variable SQ_SHARD does nothing. Did you mean SQ_SHARDS?"]
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import pytest_asyncio
 
@@ -245,45 +244,6 @@ def test_an_app_without_a_store_says_how_to_give_one(monkeypatch: pytest.MonkeyP
         App()
     monkeypatch.setenv("INTURN_STORE", "sqlite:///:memory:")
     assert App().url == "sqlite:///:memory:"
-
-
-TYPED = """
-from inturn.queue.app import App
-from inturn.queue.context import Context
-
-app = App("sqlite:///:memory:")
-
-@app.job(queue="mail")
-async def send(ctx: Context, to: str, copies: int = 1) -> int:
-    return copies
-
-@app.job
-def plain(n: int) -> str:
-    return str(n)
-
-async def main() -> None:
-    number: int = await (await send.submit("a", copies=2)).result(timeout=1)
-    text: str = await plain.submit_sync(n=1).result()
-    await app.submit_many([send.call(to="a")])
-    await app.submit_many([send.call(to="a"), plain.call(1)])
-    await send.submit(5)                       # wrong
-    await send.submit()                        # wrong
-    await send.using(key="k").submit(too="a")  # wrong
-    plain.submit_sync("x")                     # wrong
-    wrong: str = await (await send.submit("a")).result()  # wrong
-"""
-
-
-def test_a_wrong_argument_is_an_error_of_types(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(TYPED)
-    ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--output", "json", str(program)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    found = {msgspec.json.decode(line)["line"] for line in ran.stdout.splitlines()}
-    wanted = {n for n, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# wrong")}
-    assert found == wanted, ran.stdout + ran.stderr
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from inturn.cli.exits import told
+from inturn.cli.options import flag
 from inturn.cli.printing import Printer
 from inturn.cli.settings import Address, find_address, here, look_for_address
 from inturn.model.errors import InvalidStoreURL, SchemaMissing, StoreUnavailable
@@ -109,13 +110,11 @@ def _shared(
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON document.", rich_help_panel="Every command"),
+        flag("--json", help="Print one JSON document.", rich_help_panel="Every command"),
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option(
-            "--debug", help="Show the traceback of an error.", rich_help_panel="Every command"
-        ),
+        flag("--debug", help="Show the traceback of an error.", rich_help_panel="Every command"),
     ] = False,
 ) -> None:
     """Take what every command takes: only its parameters are used."""

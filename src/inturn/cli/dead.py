@@ -24,6 +24,7 @@ from inturn.cli.options import (
     KindOption,
     LimitOption,
     QueueOption,
+    flag,
 )
 from inturn.cli.paging import insist_on_queue, pages
 from inturn.cli.plain import age, count, name_text, one_line
@@ -45,10 +46,8 @@ _COLUMNS = (
     Column("reason", shrinks=True),
 )
 
-AllOption = Annotated[
-    bool, typer.Option("--all", help="All of them, or all of --queue, --kind and --key.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")]
+AllOption = Annotated[bool, flag("--all", help="All of them, or all of --queue, --kind and --key.")]
+YesOption = Annotated[bool, flag("--yes", "-y", help="Do not ask first.")]
 Verb = Callable[[Store, Sequence[UUID]], Awaitable[list[UUID]]]
 
 

@@ -12,7 +12,8 @@ import typer
 from inturn import __version__
 from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, work, workers
 from inturn.cli.exits import ExitCode, complain, told
-from inturn.cli.settings import here, work_defaults
+from inturn.cli.options import flag
+from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
 from inturn.cli.streams import mend_streams
 
 app = typer.Typer(
@@ -63,8 +64,14 @@ def _misused(error: Exception, text: str) -> int:
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     path = "inturn" if context is None else context.command_path
-    complain(text, f"`{path} --help` shows how it is used.")
+    complain(_sentence(text), f"`{path} --help` shows how it is used.")
     return ExitCode.USAGE
+
+
+def _sentence(text: str) -> str:
+    """Return what a check of an option said, without the check's own name, as a sentence."""
+    text = text.replace(": Value error, ", ": ")
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _close_output() -> None:
@@ -83,20 +90,27 @@ def _options(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        flag("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Durable jobs in turn, on SQLite or PostgreSQL."""
+    for sentence in unknown_variables(os.environ, _variables(context)):
+        complain(sentence)
     if context.invoked_subcommand == "work":
         with told(debug=False):
             context.default_map = {"work": work_defaults(here())}
 
 
+def _variables(context: typer.Context) -> set[str]:
+    """Return the variables that commands read."""
+    commands = getattr(context.command, "commands", {}).values()
+    options = (option for command in commands for option in command.params)
+    return {VARIABLE, *(option.envvar for option in options if option.envvar)}
+
+
 @app.command("demo", epilog="Example:\n\ninturn demo")
 def _demo(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only the summary, as JSON.")
-    ] = False,
+    as_json: Annotated[bool, flag("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
     """Show what inturn does, in a few seconds, and check it. It uses a store of its own."""
     demo.run(as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -13,6 +13,11 @@ from inturn.model.job import JobState
 from inturn.model.lane import LaneState
 
 LIMIT_DEFAULT = 100
+
+
+def flag(*names: str, **about: Any) -> Any:
+    """Return an option that takes no value; without a metavar its help would show it a type."""
+    return typer.Option(*names, metavar="", **about)
 
 
 def job_id(text: str) -> UUID:
@@ -40,7 +45,7 @@ JobArgument = Annotated[
 ]
 JobArguments = Annotated[
     list[UUID] | None,
-    typer.Argument(metavar="[JOB]...", parser=job_id, help="Ids of jobs.", show_default=False),
+    typer.Argument(metavar="JOB", parser=job_id, help="Ids of jobs.", show_default=False),
 ]
 QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", help="The queue's name.", show_default=False)

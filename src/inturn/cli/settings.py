@@ -1,18 +1,21 @@
-"""Where the store's address comes from: --store, then INTURN_STORE, then pyproject.toml."""
+"""Where settings come from: flags, then ``INTURN_*`` variables, then pyproject.toml."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from inturn.cli.pyproject import tables_above
 from inturn.model.errors import BadInput
+from inturn.model.spelling import did_you_mean
 from inturn.store.address import without_password
 
-VARIABLE = "INTURN_STORE"
+PREFIX = "INTURN_"
+VARIABLE = f"{PREFIX}STORE"
+_LEFT_ALONE = (f"{PREFIX}TEST_", f"{PREFIX}DEMO_")  # for tests, and what the demo tells its workers
 _SQLITE = "sqlite:///"
 _PARAMETERS = {"app": "target", "queues": "queue"}
 
@@ -26,20 +29,6 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self) -> str:
         """Return the address without its password."""
         return without_password(self.url)
-
-
-class WorkTable(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", omit_defaults=True):
-    """What ``[tool.inturn.work]`` in a pyproject.toml may say: the options of ``inturn work``."""
-
-    app: str | None = None
-    queues: list[str] | None = None
-    slots: int | None = None
-    lease: str | None = None
-    sweep: str | None = None
-    processes: int | str | None = None
-    health_file: str | None = None
-    health_port: int | None = None
-    health_host: str | None = None
 
 
 def here() -> Path:
@@ -61,10 +50,9 @@ def look_for_address(
         return Address(url=flag, source="--store")
     if url := environment.get(VARIABLE):
         return Address(url=url, source=VARIABLE)
-    for above in (folder, *folder.parents):
-        path = above / "pyproject.toml"
-        if path.is_file() and (url := _named_in(path)):
-            return Address(url=_seen_from(url, above, folder), source=str(path))
+    for path, table in tables_above(folder):
+        if table.store:
+            return Address(url=_seen_from(table.store, path.parent, folder), source=str(path))
     return None
 
 
@@ -81,44 +69,22 @@ def find_address(flag: str | None, *, environment: Mapping[str, str], folder: Pa
 
 def work_defaults(folder: Path) -> dict[str, Any]:
     """Return the options of ``inturn work`` that the nearest pyproject.toml with any sets."""
-    for above in (folder, *folder.parents):
-        path = above / "pyproject.toml"
-        if path.is_file() and (found := _table(path).get("work")) is not None:
-            try:
-                table = msgspec.convert(found, WorkTable)
-            except msgspec.ValidationError as error:
-                raise BadInput(
-                    f"{path}: [tool.inturn.work] cannot be read: {error}. It may have "
-                    f"{', '.join(WorkTable.__struct_encode_fields__)}."
-                ) from error
-            given = {k: v for k, v in msgspec.structs.asdict(table).items() if v is not None}
-            return {_PARAMETERS.get(name, name): value for name, value in given.items()}
+    for _, table in tables_above(folder):
+        if table.work is not None:
+            said = msgspec.structs.asdict(table.work)
+            return {
+                _PARAMETERS.get(name, name): one for name, one in said.items() if one is not None
+            }
     return {}
 
 
-def _named_in(path: Path) -> str | None:
-    match _table(path):
-        case {"store": str(url)}:
-            return url
-        case {"store": other}:
-            raise BadInput(f"{path}: store under [tool.inturn] must be text, not {other!r}.")
-        case _:
-            return None
-
-
-def _table(path: Path) -> dict[str, Any]:
-    """Return what a pyproject.toml has under [tool.inturn]."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(
-            f"{path} cannot be read: {error}. Mend it, or name the store with --store."
-        ) from error
-    match content:
-        case {"tool": {"inturn": dict(table)}}:
-            return table
-        case _:
-            return {}
+def unknown_variables(environment: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """Say of each variable that looks like inturn's and is not that it does nothing."""
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and not name.startswith(_LEFT_ALONE) and name not in known:
+            others = f" Those that do are {', '.join(sorted(known))}."
+            meant = did_you_mean(name, known, prefix=PREFIX)
+            yield f"the variable {name} does nothing.{meant or others}"
 
 
 def _seen_from(url: str, home: Path, folder: Path) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from inturn.cli.call import Call, command
 from inturn.cli.documents import queue_document
+from inturn.cli.options import flag
 from inturn.cli.plain import age, count, name_text, time_text
 from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
 from inturn.model.errors import BadInput
@@ -40,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _status(
     call: Call,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")] = False,
+    watch: Annotated[bool, flag("--watch", help="Go on until Ctrl-C.")] = False,
 ) -> None:
     """Show every queue: jobs by state, the oldest one's age, gate, bounds, what is held."""
     if watch and call.out.as_json:

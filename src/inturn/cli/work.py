@@ -16,6 +16,7 @@ import typer
 
 from inturn.cli.call import Call, command
 from inturn.cli.journal import Journal
+from inturn.cli.options import flag
 from inturn.cli.settings import VARIABLE
 from inturn.model import bounds
 from inturn.model.duration import parse_duration
@@ -107,7 +108,7 @@ HealthHostOption = Annotated[
 ]
 DrainOption = Annotated[
     bool,
-    typer.Option("--drain", "--until-empty", help="Stop when nothing is left to run now."),
+    flag("--drain", "--until-empty", help="Stop when nothing is left to run now."),
 ]
 
 

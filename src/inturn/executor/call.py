@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import CoroutineType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from inturn.model.admissible import shown
 from inturn.model.errors import BadInput
 
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
+
+
+class Runs(Protocol[Value_co]):
+    """An object that is a job by its ``run``."""
+
+    def run(self) -> Value_co:
+        """Do the work."""
+        ...
+
+
 Call = Callable[[], Any]
+Plain = Callable[[], Value] | Runs[Value]
+Async = Callable[[], Coroutine[Any, Any, Value]] | Runs[Coroutine[Any, Any, Value]]
 
 ON_LOOP = 0
 ON_THREAD = 1

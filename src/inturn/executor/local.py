@@ -9,10 +9,10 @@ from contextvars import copy_context
 from functools import lru_cache
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from inturn.executor.attachment import Attachments
-from inturn.executor.call import NOWHERE, call_of
+from inturn.executor.call import NOWHERE, Async, Plain, call_of
 from inturn.executor.completions import Completions
 from inturn.executor.door import Door
 from inturn.executor.home import Home, LoopSignal
@@ -35,6 +35,8 @@ from inturn.model.errors import (
 )
 from inturn.model.lane import OnDead
 from inturn.policy.retry import RetryPolicy
+
+Value = TypeVar("Value")
 
 
 class LocalExecutor:
@@ -100,6 +102,24 @@ class LocalExecutor:
 
     # Submitting
 
+    @overload
+    async def submit(
+        self,
+        key: str,
+        job: Async[Value],
+        *,
+        timeout: Seconds | None = None,
+        detached: bool = True,
+    ) -> LocalTicket[Value]: ...
+    @overload
+    async def submit(
+        self,
+        key: str,
+        job: Plain[Value],
+        *,
+        timeout: Seconds | None = None,
+        detached: bool = True,
+    ) -> LocalTicket[Value]: ...
     async def submit(
         self,
         key: str,
@@ -107,7 +127,7 @@ class LocalExecutor:
         *,
         timeout: Seconds | None = None,
         detached: bool = True,
-    ) -> LocalTicket:
+    ) -> LocalTicket[Any]:
         """Accept a job: it will run after the jobs of its key that were accepted before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled while it
@@ -133,10 +153,10 @@ class LocalExecutor:
         *,
         timeout: Seconds | None = None,
         completions: Completions | None = None,
-    ) -> list[LocalTicket]:
+    ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
         context = copy_context()
-        tickets = []
+        tickets: list[LocalTicket[Any]] = []
         for key, job in jobs:
             call, place = call_of(job)
             shard, own = self.shard_for(key), context.copy() if context else None
@@ -147,6 +167,14 @@ class LocalExecutor:
                 await self._door.wait(offer, timeout)
         return tickets
 
+    @overload
+    async def run(
+        self, key: str, job: Async[Value], *, timeout: Seconds | None = None, detached: bool = False
+    ) -> Value: ...
+    @overload
+    async def run(
+        self, key: str, job: Plain[Value], *, timeout: Seconds | None = None, detached: bool = False
+    ) -> Value: ...
     async def run(
         self, key: str, job: Any, *, timeout: Seconds | None = None, detached: bool = False
     ) -> Any:
@@ -154,7 +182,7 @@ class LocalExecutor:
 
         Who is cancelled while waiting takes the job along, unless it is ``detached``.
         """
-        ticket = await self.submit(key, job, timeout=timeout)
+        ticket: LocalTicket[Any] = await self.submit(key, job, timeout=timeout)
         try:
             return await ticket.result()
         except asyncio.CancelledError:
@@ -162,7 +190,17 @@ class LocalExecutor:
                 self._turns.cancel(ticket, "who waited for it was cancelled")
             raise
 
-    def submit_sync(self, key: str, job: Any, *, timeout: Seconds | None = None) -> LocalTicket:
+    @overload
+    def submit_sync(
+        self, key: str, job: Async[Value], *, timeout: Seconds | None = None
+    ) -> LocalTicket[Value]: ...
+    @overload
+    def submit_sync(
+        self, key: str, job: Plain[Value], *, timeout: Seconds | None = None
+    ) -> LocalTicket[Value]: ...
+    def submit_sync(
+        self, key: str, job: Any, *, timeout: Seconds | None = None
+    ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
         call, place = call_of(job)
         shard = self.shard_for(key)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from inturn.log import log_unknown_variable
 from inturn.model import bounds
 from inturn.model.admissible import check_number, check_whole
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput, InvalidSetting
 from inturn.model.lane import OnDead
+from inturn.model.spelling import did_you_mean
 
 PREFIX = "SQ_"
 
@@ -91,6 +93,7 @@ class ExecutorSettings:
             variable = PREFIX + field.name.upper()
             if field.name not in overrides and variable in environment:
                 found[field.name] = _read(variable, environment[variable], field.name)
+        _warn_of_unknown(environment, {PREFIX + field.name.upper() for field in fields(cls)})
         return {**found, **overrides}
 
 
@@ -103,6 +106,14 @@ def seconds(name: str, given: Seconds) -> float:
             raise InvalidSetting(f"{name} is {error}.") from error
     _checked(name, check_number, given, 0.0, bounds.WAIT_SECONDS_MAX)
     return float(given)
+
+
+def _warn_of_unknown(environment: Mapping[str, str], known: Collection[str]) -> None:
+    """Warn of variables that were most likely meant for an executor, and are misspelled."""
+    for name in sorted(environment):
+        is_unknown = name.startswith(PREFIX) and name not in known
+        if is_unknown and (meant := did_you_mean(name, known, prefix=PREFIX)):
+            log_unknown_variable(name, meant)
 
 
 def _read(variable: str, text: str, name: str) -> Any:

@@ -6,16 +6,24 @@ from collections.abc import Callable
 from contextvars import Context
 from enum import Enum
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from inturn.executor.home import LoopSignal, ThreadSignal
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from inturn.executor.completions import Completions
     from inturn.executor.lane import Lane
     from inturn.executor.turns import Turns
+
+    Value = TypeVar("Value", covariant=True, default=Any)  # the executor looks at no value
+else:
+    from typing import TypeVar
+
+    Value = TypeVar("Value", covariant=True)
 
 
 class State(Enum):
@@ -29,7 +37,7 @@ class State(Enum):
     ENDED = "ended"
 
 
-class LocalTicket(msgspec.Struct, eq=False):
+class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     """A job of an executor and its one outcome. Only the executor writes to it.
 
     ``value`` is what the job returned, ``error`` what it failed with for good; both are None until
@@ -62,7 +70,7 @@ class LocalTicket(msgspec.Struct, eq=False):
         """Whether the job has its outcome."""
         return self.state is State.ENDED
 
-    async def result(self, timeout: float | None = None) -> Any:
+    async def result(self, timeout: float | None = None) -> Value:
         """Wait for the outcome: return the job's value, or raise what it failed with.
 
         Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
@@ -77,7 +85,7 @@ class LocalTicket(msgspec.Struct, eq=False):
                     self.turns.forget(self, signal.fire)
         return self._outcome(timeout)
 
-    def result_sync(self, timeout: float | None = None) -> Any:
+    def result_sync(self, timeout: float | None = None) -> Value:
         """Wait for the outcome on a thread that runs no loop."""
         if self.state is not State.ENDED:
             self.turns.check_may_block("result_sync")
@@ -96,9 +104,9 @@ class LocalTicket(msgspec.Struct, eq=False):
         """
         return self.turns.cancel(self, "its submitter took it back")
 
-    def _outcome(self, timeout: float | None) -> Any:
+    def _outcome(self, timeout: float | None) -> Value:
         if self.state is not State.ENDED:
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
             raise self.error
-        return self.value
+        return self.value  # type: ignore[no-any-return]

@@ -21,7 +21,7 @@ from inturn.queue.arguments import hints_of
 from inturn.queue.bridge import Bridge, run_on
 from inturn.queue.context import Context
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, Job, Options
+from inturn.queue.job import Call, DeclaredJob, Job, Options
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
@@ -41,16 +41,20 @@ class Declaration:
         self._app, self._kind, self._settings = app, kind, settings
 
     @overload
-    def __call__(
+    def __call__(  # type: ignore[overload-overlap]  # the first that fits is meant
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> Job[P, R]: ...
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]]: ...
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> DeclaredJob[P, R, Callable[P, Coroutine[Any, Any, R]]]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], R]]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Job[P, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Job[Any, Any]:
+    def __call__(self, function: Callable[P, R], /) -> DeclaredJob[P, R, Callable[P, R]]: ...
+    def __call__(self, function: Callable[..., Any], /) -> DeclaredJob[Any, Any, Any]:
         """Make a job of a function."""
         return self._app._declare(function, self._kind, self._settings, sys._getframe(1))
 
@@ -83,15 +87,19 @@ class App:
     # Jobs
 
     @overload
-    def job(
+    def job(  # type: ignore[overload-overlap]  # the first that fits is meant
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> Job[P, R]: ...
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]]: ...
     @overload
-    def job(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Job[P, R]: ...
+    def job(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> DeclaredJob[P, R, Callable[P, Coroutine[Any, Any, R]]]: ...
     @overload
-    def job(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    def job(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], R]]: ...
     @overload
-    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    def job(self, function: Callable[P, R], /) -> DeclaredJob[P, R, Callable[P, R]]: ...
     @overload
     def job(
         self,
@@ -154,7 +162,7 @@ class App:
         kind: str | None,
         settings: Mapping[str, Any],
         where: FrameType,
-    ) -> Job[Any, Any]:
+    ) -> DeclaredJob[Any, Any, Any]:
         if not hasattr(function, "__name__"):
             raise BadInput(f"@app.job is for functions, not {shown(function)}.")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -173,7 +181,9 @@ class App:
             check_number("keep_result", settings["keep_result"], 0.0, bounds.DEDUPE_SECONDS_MAX)
         hints = hints_of(function, where.f_locals)
         module = where.f_globals.get("__name__", "")
-        job: Job[Any, Any] = Job(self, function, hints, kind=kind, module=module, **settings)
+        job: DeclaredJob[Any, Any, Any] = DeclaredJob(
+            self, function, hints, kind=kind, module=module, **settings
+        )
         if job.in_process:
             check_findable(job)
         self.jobs[kind] = job

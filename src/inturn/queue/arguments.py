@@ -93,10 +93,12 @@ def decode_result(text: str, hint: Any) -> Any:
 
 
 def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+    rest = {parameter.VAR_POSITIONAL: ("*", "a list"), parameter.VAR_KEYWORD: ("**", "a dict")}
+    if parameter.kind in rest:
+        stars, instead = rest[parameter.kind]
         raise BadInput(
-            f"job {name!r} takes *{parameter.name}: a payload has named parameters only. "
-            f"Take a list or a dict instead."
+            f"job {name!r} takes {stars}{parameter.name}: a payload has named parameters only. "
+            f"Take {instead} instead."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +136,7 @@ class Job(Generic[P, R]):
         after: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
         dedupe: str | bool | None = None,
         dedupe_seconds: float | None = None,
-    ) -> Job[P, R]:
+    ) -> Self:
         """Return the same job with other options for what is submitted through it.
 
         - ``key``: jobs of one key run one at a time, in the order they were accepted;
@@ -155,7 +156,7 @@ class Job(Generic[P, R]):
             "dedupe_seconds": dedupe_seconds,
         }
         changed = {name: value for name, value in given.items() if value is not None}
-        other: Job[P, R] = object.__new__(type(self))
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.options = msgspec.structs.replace(self.options, **changed)
         return other
@@ -166,6 +167,20 @@ class Job(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Job {self.kind!r}>"
+
+
+if TYPE_CHECKING:
+
+    class DeclaredJob(Job[P, R], Generic[P, R, Function]):
+        """What ``@app.job`` makes of a function: a job, called with the function's own types."""
+
+        @property
+        def __call__(self) -> Function:
+            """The function itself."""
+            ...
+
+else:
+    DeclaredJob = Job  # only types tell them apart
 
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:

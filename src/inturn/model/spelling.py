@@ -1,0 +1,19 @@
+"""What somebody may have meant who wrote a name that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ALIKE = 0.7  # at 0.6, difflib's own, LITE is taken for JITTER
+
+
+def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return a sentence, after a space, that names the nearest of the known; else nothing.
+
+    A ``prefix`` that all of them have makes none of them nearer.
+    """
+    from difflib import get_close_matches  # only who has misspelled something pays for it
+
+    bare = [one.removeprefix(prefix) for one in known]
+    close = get_close_matches(name.removeprefix(prefix), bare, n=1, cutoff=ALIKE)
+    return f" Did you mean {prefix}{close[0]}?" if close else ""
