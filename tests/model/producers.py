@@ -74,13 +74,13 @@ class _Turn:
         if not self._rules.positions_under_the_tail_lock:
             does = f"takes {_places(lane, before, count)} and locks nothing"
             return does, commit(self._with(producer), (moved,))
-        if locked(self._state, ("tail", lane)):
-            return None
         if self._is_stale(("tail", lane)):
             return (
                 f"cannot lock the tail of {name(lane)}, written since its snapshot",
                 self._again(),
             )
+        if locked(self._state, ("tail", lane)):
+            return None
         producer = producer._replace(
             locks=(*producer.locks, ("tail", lane)), changes=(*producer.changes, moved)
         )
@@ -104,10 +104,10 @@ class _Turn:
         producer = self._producer
         assert producer.asleep
         lane, *rest = producer.asleep
-        if locked(self._state, ("lane", lane)):
-            return None
         if self._is_stale(("lane", lane)):
             return f"cannot wake {name(lane)}, written since its snapshot", self._again()
+        if locked(self._state, ("lane", lane)):
+            return None
         row = self._state.lanes[lane]._replace(active=True, attempt=0)
         producer = producer._replace(
             asleep=tuple(rest),
