@@ -17,7 +17,7 @@ from tests.model.verbs import HELD_UP, LOST, OPEN, OVER, REFUSED
 from tests.model.worlds import OLD, ONE
 
 LIFE = Bounds(producers=((ONE, OLD, ONE), (OLD, ONE, OLD)), attempts_max=2)
-WALKS = 30
+WALKS = 20
 VERBS_MAX = 60
 
 END = (*CLAIMED, *SETTLED)

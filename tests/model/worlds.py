@@ -8,6 +8,7 @@ from tests.model.rules import Batch, Bounds
 
 ONE = Batch()
 OLD = Batch(repeatable_read=True)
+OTHER = Batch(jobs=((1, 1),))
 BOTH = Batch(jobs=((0, 1), (1, 1)))
 CROSSWISE = Batch(jobs=((1, 1), (0, 1)))
 
@@ -24,20 +25,25 @@ class World:
 
 WORLDS = (
     World(
-        name="snapshots",
+        name="one lane, a snapshot",
         bounds=Bounds(producers=((ONE,), (OLD,)), attempts_max=2),
         states=59_210,
     ),
     World(
-        name="three jobs",
+        name="one lane, three jobs",
         bounds=Bounds(producers=((ONE, ONE), (ONE,))),
         states=87_141,
     ),
     World(
         name="two lanes",
+        bounds=Bounds(producers=((ONE,), (OTHER,)), lanes=2),
+        states=45_591,
+    ),
+    World(
+        name="two lanes, crosswise",
         bounds=Bounds(
-            producers=((BOTH,), (CROSSWISE,)), lanes=2, crashes=False, failures=False, turns=False
+            producers=((BOTH,), (CROSSWISE,)), lanes=2, crashes=False, stalls=False, failures=False
         ),
-        states=54_531,
+        states=5_816,
     ),
 )
