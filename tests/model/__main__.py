@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         ("lanes", 1, "each transaction adds to all of them"),
         ("workers", 2, "how many of them"),
         ("claim", 2, "the most jobs of a claim"),
+        ("followers", 0, "jobs that workers enqueue in the transactions that settle"),
         ("attempts", 1, "how often a job may be tried"),
     ):
         parser.add_argument(f"--{option}", type=int, metavar="N", default=default, help=said)
@@ -84,6 +85,7 @@ def _bounds(chosen: argparse.Namespace) -> Bounds:
         lanes=chosen.lanes,
         jobs_max=chosen.claim,
         attempts_max=chosen.attempts,
+        followers=chosen.followers,
         crashes=not chosen.no_crashes,
         stalls=not chosen.no_stalls,
         rollbacks=not chosen.no_rollbacks,

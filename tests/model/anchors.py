@@ -144,6 +144,7 @@ ANCHORS = (
         file="functions/020_freshen.sql",
         function="freshen",
         clauses=(
+            "if inturn.within() then v_idle := '{}'",
             "where t.lane = any(p_lanes) and t.last < (select l.cursor",
             "for update skip locked",
             "perform inturn.rest(v_idle)",
@@ -198,10 +199,17 @@ ANCHORS = (
         ),
     ),
     Anchor(
+        step="transactions.reserve",
+        file="functions/053_settle.sql",
+        function="settle",
+        clauses=("if p_within then perform set_config('inturn.within', 'yes', true)",),
+    ),
+    Anchor(
         step="settles.settle",
         file="functions/053_settle.sql",
         function="complete_keyed",
         clauses=(
+            "if not inturn.within() then",
             "t.last = p_lasts",
             "for update skip locked",
             "inturn.rest_leased(",
@@ -215,6 +223,7 @@ ANCHORS = (
             "rests_under_the_tail_lock",
             "rests_after_a_second_look",
             "tails_tried_by_consumers",
+            "transactions_leave_tails_alone",
             "settles_fenced",
         ),
     ),

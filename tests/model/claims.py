@@ -39,7 +39,7 @@ def take(state: State, number: int, who: str, rules: Rules, bounds: Bounds) -> I
             empty = worker._replace(
                 step="found empty", locks=_with(worker.locks, ("lane", lane)), empty=lane
             )
-            does = f"locks lane {name(lane)}, and sees nothing in it"
+            does = f"locks lane {name(lane)} and sees nothing in it"
             yield Move(who, does, with_worker(state, number, empty))
         else:
             leasing = _lease(state, worker, lane, row, last, alone, rules)

@@ -65,6 +65,9 @@ def commit(state: State, changes: Iterable[Change]) -> State:
                 state = state._replace(log=_put(state.log, lane, (*state.log[lane], position)))
             case ("dead", int(lane), position):
                 state = state._replace(dead=_put(state.dead, lane, (*state.dead[lane], position)))
+                truth = state.truths[lane]
+                ended = tuple(sorted({*truth.ended, position}))
+                state = _note(state, lane, truth._replace(ended=ended))
             case ("leased", lease, jobs):
                 state = _lease(state, lease, jobs)
             case ("freed", lease):

@@ -7,7 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from textwrap import fill
 
 from tests.model import producers, promises, workers
 from tests.model.database import Move
@@ -15,6 +18,7 @@ from tests.model.rules import Bounds, Rules
 from tests.model.state import State, is_end, likeness, start
 
 PROGRESS_SECONDS = 5.0
+LINE_LENGTH = 110
 
 Progress = Callable[[int, int], None]
 """Told now and then: how many states were seen, and how many of them are still to be left."""
@@ -29,8 +33,14 @@ class Counterexample:
     moves: tuple[tuple[str, str], ...]  # who, does
 
     def __str__(self) -> str:
-        steps = [f"{n:3}. {who} {does}" for n, (who, does) in enumerate(self.moves, start=1)]
-        return "\n".join([*steps, f"  => {self.promise}: {self.said}"])
+        lines = [
+            f"{who} {', '.join(does for _, does in steps)}"
+            for who, steps in groupby(self.moves, key=itemgetter(0))
+        ]
+        return "\n".join(
+            fill(line, LINE_LENGTH, subsequent_indent="    ")
+            for line in [*lines, f"=> {self.promise}: {self.said}"]
+        )
 
 
 @dataclass(slots=True)
@@ -164,7 +174,27 @@ class _Exploration:
         stuck = reaches.find(False)
         if stuck < 0:
             return None
-        return self._way_to(stuck, promises.STUCK, "nobody can go on, or never to the end")
+        way = self._way_to(stuck, promises.STUCK, "")
+        return replace(way, said=f"no good end can be reached; {self._locks_after(way)}")
+
+    def _locks_after(self, way: Counterexample) -> str:
+        """Say who holds what when a way has been gone."""
+        state = start(self.bounds)
+        for step in way.moves:
+            state = next(
+                move.state
+                for move in moves(state, self.rules, self.bounds)
+                if (move.who, move.does) == step
+            )
+        locks = {f"producer {n}": one.locks for n, one in enumerate(state.producers, start=1)}
+        locks |= {f"worker {n}": one.locks for n, one in enumerate(state.workers, start=1)}
+        held = [
+            f"{who} holds {promises.row_name(row)}"
+            for who, rows in locks.items()
+            for row in rows
+            if row[0] != "lease"
+        ]
+        return ", ".join(held)
 
     def _way_to(self, number: int, promise: str, said: str) -> Counterexample:
         steps = []

@@ -41,6 +41,12 @@ def moves(state: State, number: int, rules: Rules, bounds: Bounds) -> Iterator[M
         yield Move(who, "loses its transaction, and gives up", one.done(state), is_fault=True)
 
 
+def must_wake(lane: Lane, before: int | None) -> bool:
+    """Say whether a lane is to be woken, or is left active though drained and learns its head."""
+    drained = before is not None and lane.cursor > before
+    return not lane.active or (not lane.token and drained)
+
+
 class _Turn:
     """A producer that takes a step."""
 
@@ -92,7 +98,7 @@ class _Turn:
         producer, state = self._producer, self._state
         lanes = state.lanes if producer.snapshot is None else producer.snapshot.lanes
         befores = dict(producer.taken)
-        asleep = tuple(sorted(n for n, _ in self._jobs() if _must_wake(lanes[n], befores.get(n))))
+        asleep = tuple(sorted(n for n, _ in self._jobs() if must_wake(lanes[n], befores.get(n))))
         step = _next(asleep) if producer.taken else "reserving"
         producer = producer._replace(asleep=asleep, step=step)
         if asleep:
@@ -157,12 +163,6 @@ class _Turn:
 
 def _next(asleep: tuple[int, ...]) -> str:
     return "waking" if asleep else "committing"
-
-
-def _must_wake(lane: Lane, before: int | None) -> bool:
-    """Say whether a lane is to be woken, or is left active though drained and learns its head."""
-    drained = before is not None and lane.cursor > before
-    return not lane.active or (not lane.token and drained)
 
 
 def _places(lane: int, before: int, count: int) -> str:

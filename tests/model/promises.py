@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.rules import Bounds
-from tests.model.state import Held, Lease, State
+from tests.model.state import Held, Lease, Row, State
 
 Wrong = tuple[str, str]
 """The promise that is broken, and what broke it."""
@@ -70,6 +70,11 @@ def name(lane: int) -> str:
 
 def place(lane: int, position: int) -> str:
     return f"{name(lane)}{position}"
+
+
+def row_name(row: Row) -> str:
+    kind, number = row
+    return f"the tail of {name(number)}" if kind == "tail" else f"lane {name(number)}"
 
 
 def _of_lanes(state: State, bounds: Bounds) -> Iterator[Wrong]:

@@ -31,9 +31,8 @@ def reclaim(state: State, number: int, who: str, rules: Rules, bounds: Bounds) -
             locks=(("lease", lease.serial), ("lane", lease.lane), *locks),
             changes=changes,
         )
-        does = f"takes back the lease on lane {name(lease.lane)}" + (
-            ", whose worker has stalled" if lives else ""
-        )
+        whose = "a worker that has stalled" if lives else "one that died"
+        does = f"takes back the lease of {whose} on lane {name(lease.lane)}"
         yield Move(who, does, with_worker(state, number, taken), is_fault=lives)
 
 

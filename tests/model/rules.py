@@ -23,6 +23,8 @@ class Rules:
     """… and who finds under that lock that nothing stands in the lane."""
     rests_write_the_tail: bool = True
     """… and who writes the tail, so that an older snapshot cannot lock it."""
+    transactions_leave_tails_alone: bool = True
+    """A settle inside a longer transaction puts no lane to sleep: it would keep the tail."""
     tails_tried_by_consumers: bool = True
     """A consumer, who holds a lane, tries a tail's lock and never waits for it."""
     one_lease_a_lane: bool = True
@@ -72,5 +74,7 @@ class Bounds:
     """Whether a producer may lose its transaction, at any step, and give up."""
     failures: bool = True
     """Whether a handler may fail: then its job is tried again, given back or buried."""
+    followers: int = 0
+    """How many jobs may be enqueued by workers, in the transactions that settle."""
     turns: bool = True
     """Whether workers may settle and claim in one transaction."""

@@ -21,12 +21,12 @@ def begin(state: State, number: int, who: str, rules: Rules, bounds: Bounds) -> 
     if locked(state, ("lease", serial)):
         return
     if lease is None and rules.settles_fenced:
-        does = f"settles {_run(held)}, and is told that its lease is lost"
+        does = f"wants to settle {_run(held)} and is told that its lease is lost"
         yield Move(who, does, with_worker(state, number, Worker()))
         return
     for verdict in _verdicts(held, bounds):
         holding = worker._replace(step=verdict, locks=(("lease", serial),))
-        does = f"settles {_said(held, verdict)}: it holds its lease's row"
+        does = f"locks its lease to settle {_said(held, verdict)}"
         yield Move(who, does, with_worker(state, number, holding))
 
 
@@ -44,24 +44,28 @@ def settle(
         does = f"is told that its lease on lane {name(held.lane)} is lost"
         yield Move(who, does, with_worker(state, number, Worker()))
         return
-    locks, changes = _write(state, held, row, verdict, rules, bounds)
-    is_over = not any(one[0] == "holds" for one in changes)
-    settled = worker._replace(
-        step="settled" if bounds.turns and is_over else "committing",
-        locks=(*worker.locks, ("lane", held.lane), *locks),
-        changes=changes,
-    )
-    asleep = any(one[0] == "lane" and not one[2].active for one in changes)
-    does = f"moves lane {name(held.lane)} on{' and puts it to sleep' if asleep else ''}"
-    if verdict in ("retry", "release") and not any(one[0] == "dead" for one in changes):
-        does = f"gives {_run(held)} back"
-    if not rules.buries_atomic and any(one[0] == "dead" for one in changes):
-        settled = settled._replace(
-            step="committing",
-            changes=tuple(one for one in changes if one[0] not in ("dead", "buried")),
-            unburied=(held.lane, held.first),
+    follows = range(len(state.lanes)) if state.followers else ()
+    for lane in (None, *follows):  # where another job is to be enqueued, in this transaction
+        within = lane is not None
+        sleeps = not (within and rules.transactions_leave_tails_alone)
+        locks, changes = _write(state, held, row, verdict, sleeps, rules, bounds)
+        settled = worker._replace(
+            step=_next(within, changes, bounds),
+            locks=(*worker.locks, ("lane", held.lane), *locks),
+            changes=changes,
+            adds=None if lane is None else (lane, 0),
         )
-    yield Move(who, does, with_worker(state, number, settled))
+        if not rules.buries_atomic and any(one[0] == "dead" for one in changes):
+            settled = settled._replace(
+                step="committing",
+                changes=tuple(one for one in changes if one[0] not in ("dead", "buried")),
+                unburied=(held.lane, held.first),
+            )
+        after = state._replace(followers=state.followers - within)
+        does = _done(held, verdict, changes)
+        if lane is not None:
+            does += f" and will add to lane {name(lane)}"
+        yield Move(who, does, with_worker(after, number, settled))
 
 
 def bury(state: State, number: int, who: str) -> Iterator[Move]:
@@ -73,12 +77,14 @@ def bury(state: State, number: int, who: str) -> Iterator[Move]:
     yield Move(who, does, commit(after, (("dead", *unburied),)))
 
 
-def buried(state: State, held: Held, row: Lane, lease: Lease | None, rules: Rules) -> Written:
+def buried(
+    state: State, held: Held, row: Lane, lease: Lease | None, rules: Rules, *, sleeps: bool = True
+) -> Written:
     """Set a lane's head aside as a dead letter, its lease ended, and go on behind it."""
     position = held.first
     row = row._replace(head=position + 1, cursor=position + 1, token=0, attempt=0)
     changes: tuple[Change, ...] = (("buried", held, position), ("dead", held.lane, position))
-    return _moved_on(state, held, row, changes + _freed(lease), rules)
+    return _moved_on(state, held, row, changes + _freed(lease), rules, sleeps)
 
 
 def given_back(held: Held, row: Lane, lease: Lease | None, attempt: int, tries: int) -> Written:
@@ -88,7 +94,7 @@ def given_back(held: Held, row: Lane, lease: Lease | None, attempt: int, tries: 
 
 
 def _write(
-    state: State, held: Held, row: Lane, verdict: str, rules: Rules, bounds: Bounds
+    state: State, held: Held, row: Lane, verdict: str, sleeps: bool, rules: Rules, bounds: Bounds
 ) -> Written:
     lease = _lease_of(state, held)
     if verdict == "done in part":
@@ -100,18 +106,19 @@ def _write(
         return (), (done, ("lane", held.lane, moved), ("holds", rest))
     if verdict == "done":
         row = row._replace(head=held.last + 1, cursor=held.last + 1, token=0, attempt=0)
-        return _moved_on(state, held, row, (("done", held, held.jobs, 0), *_freed(lease)), rules)
+        done = ("done", held, held.jobs, 0)
+        return _moved_on(state, held, row, (done, *_freed(lease)), rules, sleeps)
     if verdict == "bury" or (verdict == "retry" and row.attempt >= bounds.attempts_max):
-        return buried(state, held, row, lease, rules)
+        return buried(state, held, row, lease, rules, sleeps=sleeps)
     uncounted = int(verdict == "release")
     tries = state.truths[held.lane].tries - uncounted
     return given_back(held, row, lease, max(row.attempt - uncounted, 0), tries)
 
 
 def _moved_on(
-    state: State, held: Held, row: Lane, changes: tuple[Change, ...], rules: Rules
+    state: State, held: Held, row: Lane, changes: tuple[Change, ...], rules: Rules, sleeps: bool
 ) -> Written:
-    slept = sleep(state, held.lane, row, held.tail, rules, own=())
+    slept = sleep(state, held.lane, row, held.tail, rules, own=()) if sleeps else None
     if slept is None:
         return (), (*changes, ("lane", held.lane, row))
     locks, more = slept
@@ -136,6 +143,21 @@ def _verdicts(held: Held, bounds: Bounds) -> Iterator[str]:
         yield "release"
         if bounds.attempts_max > 1:  # else it is buried
             yield "retry"
+
+
+def _next(within: bool, changes: tuple[Change, ...], bounds: Bounds) -> str:
+    """Return what follows a settle: a job that is enqueued with it, a claim, or the commit."""
+    if within:
+        return "settled within"
+    is_over = not any(one[0] == "holds" for one in changes)
+    return "settled" if bounds.turns and is_over else "committing"
+
+
+def _done(held: Held, verdict: str, changes: tuple[Change, ...]) -> str:
+    if verdict in ("retry", "release") and not any(one[0] == "dead" for one in changes):
+        return f"gives {_run(held)} back"
+    asleep = any(one[0] == "lane" and not one[2].active for one in changes)
+    return f"moves lane {name(held.lane)} on{' and puts it to sleep' if asleep else ''}"
 
 
 def _run(held: Held) -> str:

@@ -90,6 +90,7 @@ class Worker(NamedTuple):
     held: Held | None = None
     tails: tuple[int, ...] = ()  # as the statement that claims sees them
     empty: int = -1  # the lane that it found so
+    adds: tuple[int, int] | None = None  # lane and position of a job to be enqueued with a settle
     unburied: tuple[int, int] | None = None  # a lane and position still to be written as dead
 
 
@@ -104,6 +105,7 @@ class State(NamedTuple):
     truths: tuple[Truth, ...]
     producers: tuple[Producer, ...]
     workers: tuple[Worker, ...]
+    followers: int  # how many jobs may still be enqueued with a settle
     wrongs: tuple[tuple[str, str], ...] = ()  # the promises that a step has broken, and how
 
 
@@ -119,6 +121,7 @@ def start(bounds: Bounds) -> State:
         truths=(Truth(),) * lanes,
         producers=tuple(Producer(batches) for batches in bounds.producers),
         workers=(Worker(),) * bounds.workers,
+        followers=bounds.followers,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.model import promises
 from tests.model.explorer import Explored, explore
 from tests.model.rules import Batch, Bounds, Rules
-from tests.model.worlds import BOTH, CROSSWISE, OLD, ONE
+from tests.model.worlds import BOTH, CROSSWISE, OLD, ONE, OTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,11 @@ VARIANTS = (
     Variant(rule="rests_under_the_tail_lock", breaks=promises.STRANDED, bounds=_world(ONE, ONE)),
     Variant(rule="rests_after_a_second_look", breaks=promises.STRANDED, bounds=_world(ONE, ONE)),
     Variant(rule="rests_write_the_tail", breaks=promises.STRANDED, bounds=_world(ONE, OLD)),
+    Variant(
+        rule="transactions_leave_tails_alone",
+        breaks=promises.STUCK,
+        bounds=_world(ONE, OTHER, lanes=2, followers=2, failures=False),
+    ),
     Variant(rule="tails_tried_by_consumers", breaks=promises.STUCK, bounds=_world(ONE, ONE)),
     Variant(
         rule="one_lease_a_lane",

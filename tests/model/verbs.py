@@ -142,7 +142,7 @@ class Play:
         if verb == "reclaim":
             self.state = self._reclaims(number)[0].state
             return OPEN
-        wanted = {"commit": "commits", "die": "dies; another takes its place"}[verb]
+        wanted = {"commit": "commits", "die": "dies and is replaced"}[verb]
         [self.state] = [move.state for move in self._moves(number) if move.does == wanted]
         return OVER
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.model import claims, reclaims, settles
+from tests.model import claims, reclaims, settles, transactions
 from tests.model.database import Move, commit, with_worker
 from tests.model.rules import Bounds, Rules
 from tests.model.state import Held, State, Worker
@@ -27,6 +27,12 @@ def moves(state: State, number: int, rules: Rules, bounds: Bounds) -> Iterator[M
             yield from claims.take(state, number, who, rules, bounds)
         case "found empty":
             yield from claims.rest(state, number, who, rules)
+        case "settled within":
+            yield from transactions.reserve(state, number, who)
+        case "looking":
+            yield from transactions.look(state, number, who)
+        case "waking":
+            yield from transactions.wake(state, number, who)
         case "settled":
             yield from claims.begin(state, number, who, rules)
             yield from _commit(state, number, who, bounds)
@@ -38,7 +44,7 @@ def moves(state: State, number: int, rules: Rules, bounds: Bounds) -> Iterator[M
             yield from settles.settle(state, number, who, verdict, rules, bounds)
     if bounds.crashes and worker != Worker():
         died = with_worker(state, number, Worker())
-        yield Move(who, "dies; another takes its place", died, is_fault=True)
+        yield Move(who, "dies and is replaced", died, is_fault=True)
 
 
 def _commit(state: State, number: int, who: str, bounds: Bounds) -> Iterator[Move]:
@@ -51,5 +57,5 @@ def _commit(state: State, number: int, who: str, bounds: Bounds) -> Iterator[Mov
     if bounds.stalls and worker.held is not None:
         # The answer was lost: it will say the same again, and knows of no new lease.
         unheard = with_worker(state, number, Worker(held=worker.held))
-        does = "commits, and does not hear so"
+        does = "commits and does not hear so"
         yield Move(who, does, commit(unheard, worker.changes), is_fault=True)

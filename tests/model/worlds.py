@@ -46,4 +46,16 @@ WORLDS = (
         ),
         states=5_816,
     ),
+    World(
+        name="two lanes, transactions",
+        bounds=Bounds(
+            producers=((ONE,), (OTHER,)),
+            lanes=2,
+            followers=2,
+            crashes=False,
+            stalls=False,
+            failures=False,
+        ),
+        states=16_229,
+    ),
 )
