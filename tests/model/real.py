@@ -133,9 +133,7 @@ class Stage:
         actor = self._actors[asked.who]
         actor.verb = asyncio.create_task(self._tried(actor, self._take(asked, actor)))
         while not await _is_done(actor.verb):
-            statement = "select wait_event_type from pg_stat_activity where pid = $1"
-            waits_for = await self._onlooker.fetchval(statement, actor.connection.get_server_pid())
-            if waits_for == "Lock":
+            if await self._waits_for_another(actor):
                 return HELD_UP
         return await self.outcome(asked.who)
 
@@ -147,6 +145,14 @@ class Stage:
             outcome = await verb
         self._actors[who].verb = None
         return outcome
+
+    async def _waits_for_another(self, actor: Actor) -> bool:
+        """Say whether one of the others holds what somebody wants to lock."""
+        blocking = await self._onlooker.fetchval(
+            "select pg_blocking_pids($1)", actor.connection.get_server_pid()
+        )
+        others = {one.connection.get_server_pid() for one in self._actors.values()}
+        return not others.isdisjoint(blocking)
 
     async def _tried(self, actor: Actor, verb: Awaitable[str]) -> str:
         try:

@@ -27,6 +27,8 @@ def begin(state: State, number: int, who: str, rules: Rules, bounds: Bounds) -> 
     for verdict in _verdicts(held, bounds):
         holding = worker._replace(step=verdict, locks=(("lease", serial),))
         does = f"locks its lease to settle {_said(held, verdict)}"
+        if lease is None:
+            does = f"settles {_said(held, verdict)} though its lease is gone"
         yield Move(who, does, with_worker(state, number, holding))
 
 

@@ -97,3 +97,6 @@ async def test_an_engine_without_a_rule_goes_wrong_as_the_model_says(
         wrong = broken(replay.play.state, engine.bounds, frozenset())
         assert wrong is not None
         assert wrong[0] == engine.breaks
+    async with Replay(store, postgres_url, "taken for sound", engine.bounds) as replay:
+        with pytest.raises(AssertionError, match=r"the model: .*\nPostgreSQL: "):
+            await replay.follow(*engine.schedule)
