@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.model.database import Move, lane_seen, locked, new_token, with_worker
+from tests.model.database import Move, lane_seen, locked, new_token, with_locks, with_worker
 from tests.model.promises import name, place
 from tests.model.rules import Bounds, Rules
 from tests.model.state import Change, Held, Lane, Lease, Row, State, Worker
@@ -37,7 +37,7 @@ def take(state: State, number: int, who: str, rules: Rules, bounds: Bounds) -> I
         last = min(worker.tails[lane], row.cursor + most - 1)
         if last < row.cursor:
             empty = worker._replace(
-                step="found empty", locks=_with(worker.locks, ("lane", lane)), empty=lane
+                step="found empty", locks=with_locks(worker.locks, ("lane", lane)), empty=lane
             )
             does = f"locks lane {name(lane)} and sees nothing in it"
             yield Move(who, does, with_worker(state, number, empty))
@@ -68,7 +68,7 @@ def rest(state: State, number: int, who: str, rules: Rules) -> Iterator[Move]:
         step="committing",
         tails=(),
         empty=-1,
-        locks=_with(worker.locks, *locks),
+        locks=with_locks(worker.locks, *locks),
         changes=(*worker.changes, *changes),
     )
     yield Move(who, f"puts lane {name(lane)} to sleep", with_worker(state, number, resting))
@@ -110,7 +110,7 @@ def _lease(
     return worker._replace(
         step="committing",
         tails=(),
-        locks=_with(worker.locks, ("lane", lane)),
+        locks=with_locks(worker.locks, ("lane", lane)),
         changes=(*worker.changes, *changes),
     )
 
@@ -128,7 +128,3 @@ def _lanes_seen(state: State, worker: Worker) -> tuple[Lane, ...]:
 
 def _may_be_claimed(row: Lane, rules: Rules) -> bool:
     return row.is_claimable or (row.active and not rules.one_lease_a_lane)
-
-
-def _with(locks: tuple[Row, ...], *more: Row) -> tuple[Row, ...]:
-    return (*locks, *(row for row in more if row not in locks))

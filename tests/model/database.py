@@ -32,6 +32,11 @@ def locked(state: State, row: Row, own: tuple[Row, ...] = ()) -> bool:
     )
 
 
+def with_locks(locks: tuple[Row, ...], *more: Row) -> tuple[Row, ...]:
+    """Add rows to those that a transaction holds; what it has, it has."""
+    return (*locks, *(row for row in more if row not in locks))
+
+
 def lane_seen(state: State, number: int, changes: Iterable[Change]) -> Lane:
     """Return a lane's row as a transaction sees it that has made changes itself."""
     row = state.lanes[number]

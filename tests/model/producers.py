@@ -33,10 +33,8 @@ def moves(state: State, number: int, rules: Rules, bounds: Bounds) -> Iterator[M
             move = one.wake()
         case _:
             move = one.commit()
-    if move is None:  # it waits for a lock
-        return
-    does, after = move
-    yield Move(who, does, after)
+    if move is not None:  # else it waits for a lock
+        yield Move(who, *move)
     if bounds.rollbacks and producer.step != "idle":
         yield Move(who, "loses its transaction, and gives up", one.done(state), is_fault=True)
 

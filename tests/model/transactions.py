@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.model.database import Move, lane_seen, locked, with_worker
+from tests.model.database import Move, lane_seen, locked, with_locks, with_worker
 from tests.model.producers import must_wake
 from tests.model.promises import name, place
 from tests.model.state import State
@@ -21,7 +21,7 @@ def reserve(state: State, number: int, who: str) -> Iterator[Move]:
     reserved = worker._replace(
         step="looking",
         adds=(lane, position),
-        locks=tuple(dict.fromkeys((*worker.locks, ("tail", lane)))),
+        locks=with_locks(worker.locks, ("tail", lane)),
         changes=(*worker.changes, ("tail", lane, position), ("job", lane, position)),
     )
     does = (
@@ -56,7 +56,7 @@ def wake(state: State, number: int, who: str) -> Iterator[Move]:
     woken = worker._replace(
         step="committing",
         adds=None,
-        locks=tuple(dict.fromkeys((*worker.locks, ("lane", lane)))),
+        locks=with_locks(worker.locks, ("lane", lane)),
         changes=(*worker.changes, ("lane", lane, row)),
     )
     yield Move(who, f"wakes {name(lane)}", with_worker(state, number, woken))

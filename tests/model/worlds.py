@@ -44,7 +44,7 @@ WORLDS = (
         bounds=Bounds(
             producers=((BOTH,), (CROSSWISE,)), lanes=2, crashes=False, stalls=False, failures=False
         ),
-        states=5_816,
+        states=5_844,
     ),
     World(
         name="two lanes, transactions",
