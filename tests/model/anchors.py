@@ -41,7 +41,7 @@ ANCHORS = (
             "returning",
             "t.last, t.round",
             "order by t.lane for update",
-            "from inturn.lane l where l.id = any(v_sorted)",
+            "perform inturn.rouse(",
         ),
         rules=(
             "positions_under_the_tail_lock",
@@ -51,19 +51,36 @@ ANCHORS = (
         ),
     ),
     Anchor(
+        step="producers.reserve",
+        file="functions/043_accept_one.sql",
+        function="accept_one",
+        clauses=(
+            "update inturn.tail t set last = t.last + 1",
+            "returning t.lane, t.last, t.round",
+            "insert into inturn.job (",
+            "where l.id = v_lane and (not l.active or (l.token is null and l.cursor >= v_last))",
+            "perform inturn.rouse(",
+        ),
+        rules=(
+            "positions_under_the_tail_lock",
+            "positions_read_after_the_lock",
+            "active_read_after_the_lock",
+        ),
+    ),
+    Anchor(
         step="producers.look",
-        file="functions/030_reserve.sql",
-        function="reserve",
+        file="functions/024_rouse.sql",
+        function="rouse",
         clauses=(
             "where not l.active or (l.key is not null and l.token is null and l.drained)",
-            "l.cursor > befores",
-            "from inturn.lane l where l.id = any(v_sorted)",
+            "l.cursor > p_befores",
+            "from inturn.lane l where l.id = any(p_lanes)",
         ),
     ),
     Anchor(
         step="producers.wake",
-        file="functions/030_reserve.sql",
-        function="reserve",
+        file="functions/024_rouse.sql",
+        function="rouse",
         clauses=("update inturn.lane l set active = true", "head_attempt = 0", "rank_at ="),
     ),
     Anchor(

@@ -27,6 +27,13 @@ async def traced(ctx: Context) -> AsyncIterator[None]:
     yield
 
 
+def announce(path: Path, text: str) -> None:
+    """Write a file that is there only with all of its text."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text)
+    draft.rename(path)
+
+
 @app.job(process=True)
 def where(n: int) -> tuple[int, int]:
     return n, os.getpid()
@@ -102,12 +109,12 @@ def stays(path: str) -> None:
 
 @app.job(process=True)
 async def waits_for_loss(ctx: Context, path: str) -> str:
-    Path(path).touch()  # noqa: ASYNC240
+    announce(Path(path), str(os.getpid()))
     while True:
         try:
             await ctx.heartbeat()
         except LeaseLost:
-            Path(path).write_text("lost")  # noqa: ASYNC240
+            announce(Path(path), "lost")
             return "lost"
         await asyncio.sleep(0.05)
 

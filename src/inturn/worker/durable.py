@@ -133,7 +133,7 @@ class DurableExecutor(Executor):
             return []
         return await self.app.run(lambda _: self._submit(calls, patience))
 
-    async def run(
+    async def run(  # type: ignore[override]
         self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = False
     ) -> R:
         """Submit a job and wait for its result.
