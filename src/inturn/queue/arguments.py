@@ -30,6 +30,7 @@ class Arguments:
         for parameter in parameters:
             _check_parameter(self._name, parameter)
         self._signature = signature.replace(parameters=parameters)
+        self._names = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
         self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         fields = [_field(one, hints) for one in parameters]
         try:
@@ -46,16 +47,21 @@ class Arguments:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return the payload of a call; refuse what the handler could not be called with."""
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
-        payload = encode_payload(bound.arguments, other=encode_other)
+        payload = encode_payload(self._bound(args, kwargs), other=encode_other)
         try:
             self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
         return payload
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments by their names."""
+        if not kwargs and len(args) == len(self._names) == len(self._signature.parameters):
+            return dict(zip(self._names, args, strict=True))  # a fifth of the time of binding
+        try:
+            return self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
         """Return a payload's arguments, positional and by name."""
