@@ -18,8 +18,10 @@ async def filled(store: PostgresStore) -> PostgresStore:
     await enqueue(store, job(queue="before"), job(payload=f'"{"x" * (LARGE - 2)}"'))
     async with store.transaction() as t:
         await t.execute(
-            "insert into inturn.job select lane, position + n, inturn.uuid7(), kind, payload, "
-            "priority, round, attempts_max, timeout_seconds, enqueued_at from inturn.log, "
+            "insert into inturn.job (lane, position, id, kind, payload, priority, round, "
+            "attempts_max, timeout_seconds, enqueued_at) "
+            "select lane, position + n, inturn.uuid7(), kind, payload, priority, round, "
+            "attempts_max, timeout_seconds, enqueued_at from inturn.log, "
             f"generate_series(1, {JOBS - 1}) n where queue = 'default'"
         )
         await t.execute(f"update inturn.tail set last = {JOBS} where queue = 'default'")
