@@ -11,7 +11,9 @@ from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import ask, claim, done, enqueue, ids, job, jobs, quickly
 
-UNTIL = "select until > clock_timestamp() + interval '10 minutes' from inturn.lease where token = $1"
+UNTIL = (
+    "select until > clock_timestamp() + interval '10 minutes' from inturn.lease where token = $1"
+)
 
 
 @pytest.mark.parametrize("key", ["a", None], ids=["keyed", "unkeyed"])

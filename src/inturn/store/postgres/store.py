@@ -45,6 +45,7 @@ from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.producer import Producer
 from inturn.store.postgres.progress import progress
+from inturn.store.postgres.prune import prune
 from inturn.store.postgres.settle import settle, settled
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
@@ -109,14 +110,8 @@ class PostgresStore:
         return await self._pool.run(checks.check)
 
     async def prune(self) -> Pruned:
-        """Take away history past its time, idle lanes, and what has expired."""
-
-        async def verb(connection: Connection) -> Pruned:
-            return Pruned(
-                **await connection.fetchrow("select * from inturn.prune($1)", self._now())
-            )
-
-        return await self._pool.run(verb)
+        """Take away history past its time, idle lanes, and what has expired, in small steps."""
+        return await prune(self._pool, self._now())
 
     # Producers
 
