@@ -212,7 +212,7 @@ class PostgresStore:
     async def transaction(self) -> AsyncIterator[PostgresTransaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         async with self._pool.begun() as connection:
-            transaction = PostgresTransaction(connection, self._now())
+            transaction = PostgresTransaction(connection, self._now(), self._producer.make_queues)
             try:
                 yield transaction
             finally:
