@@ -44,6 +44,7 @@ InturnError
     ├── StoreFull             the disk is full
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
+    ├── FunctionsDiffer       the database has the functions of another inturn
     ├── SchemaTaken           tables of these names are there, and are not inturn's
     └── NoRights              the user may not do this in the database
 """
@@ -458,6 +459,10 @@ class SchemaTooNew(StoreError):
             f"this store has schema version {found}; this inturn knows up to {known}. "
             f"Upgrade inturn here, or point it at another store. Nothing was changed."
         )
+
+
+class FunctionsDiffer(StoreError):
+    """The database has the functions of another inturn, on tables that are the same."""
 
 
 class SchemaTaken(StoreError):

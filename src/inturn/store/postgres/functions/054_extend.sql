@@ -5,7 +5,8 @@
 -- reclaim passes over locked rows too; by an admit, for a moment; or by a reclaim that is taking
 -- it back, which the next extend, or the fence of the settle, tells the worker. To wait instead
 -- would let one open transaction stop the heartbeat of every lease of the worker. What is left
--- unsettled when such a transaction ends is prolonged by the next extend, if no reclaim comes first.
+-- unsettled when such a transaction ends is prolonged by the next extend, unless a reclaim comes
+-- first.
 create or replace function inturn.extend(
     p_tokens bigint[], p_lanes bigint[], p_lease_seconds double precision, p_now timestamptz
 ) returns table (token bigint, lane bigint) language sql
