@@ -190,13 +190,13 @@ class Pool:
             finally:
                 await connection.close()
 
-        async def errand() -> Answer:
+        async def whole() -> Answer:
             with self.working():
                 return await self._patiently(attempt)
 
-        task = asyncio.get_running_loop().create_task(errand())
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        return await asyncio.shield(task)
+        errand = asyncio.get_running_loop().create_task(whole())
+        errand.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(errand)
 
     async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         """Run one verb in one statement or transaction; if the server went away, run it again, and
