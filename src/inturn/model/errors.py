@@ -83,14 +83,22 @@ class OutOfBounds(BadInput):
 
 
 class UnknownDependency(BadInput):
-    """A job is to wait for a job that is not there, so it would wait for ever."""
+    """A job is to wait for one that is not there, or was cancelled: it would wait for ever."""
 
-    def __init__(self, missing: Iterable[UUID]) -> None:
-        self.missing = tuple(sorted(missing))
-        names = ", ".join(str(one) for one in self.missing)
+    def __init__(self, missing: Iterable[UUID], cancelled: Iterable[UUID] = ()) -> None:
+        self.cancelled = tuple(sorted(cancelled))
+        self.missing = tuple(sorted({*missing, *self.cancelled}))
+        unknown = ", ".join(str(one) for one in self.missing if one not in self.cancelled)
+        said: list[str] = []
+        if self.cancelled:
+            said.append(f"{', '.join(map(str, self.cancelled))}, which was cancelled")
+        if unknown:
+            said.append(
+                f"{unknown}, which is not in this store: it was never accepted, or it is finished "
+                f"and its history was pruned"
+            )
         super().__init__(
-            f"after names {names}, which is not in this store: it was never accepted, or it is "
-            f"finished and its history was pruned. Submit it first, or leave it out of after."
+            f"after names {'; and '.join(said)}. Submit it first, or leave it out of after."
         )
 
 

@@ -125,7 +125,8 @@ def _own(state: str, detail: str, text: str) -> InturnError:
     if state == "IT003":
         return QueueFull(**json.loads(detail))
     if state == "IT004":
-        return UnknownDependency(UUID(one) for one in json.loads(detail))
+        told = json.loads(detail)
+        return UnknownDependency(map(UUID, told["missing"]), map(UUID, told["cancelled"]))
     if state == "IT008":
         told = json.loads(detail)
         return WrongJob(told["token"], told["position"], UUID(told["job"]))
