@@ -1,8 +1,8 @@
 """Run many seeds: ``python -m tests.simulation --seeds 2000 [--first N] [--store …] [--steps N]``.
 
-``--store postgres`` starts a server of its own, or uses the one in INTURN_TEST_POSTGRES, and makes a
-database on it. A database that is given by its URL must be one made for this: it is emptied before
-every seed.
+``--store postgres`` starts a server of its own, or uses the one in INTURN_TEST_POSTGRES, and makes
+a database on it. A database that is given by its URL must be one made for this: it is emptied
+before every seed.
 """
 
 from __future__ import annotations
