@@ -42,6 +42,7 @@ InturnError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
     ├── StoreFull             the disk is full
+    ├── StoreReplaced         its file was deleted or replaced while it was open
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
     ├── FunctionsDiffer       the database has the functions of another inturn
@@ -452,6 +453,10 @@ class StoreBusy(StoreError):
 
 class StoreFull(StoreError):
     """There is no room left where the store keeps its data. Nothing was stored."""
+
+
+class StoreReplaced(StoreError):
+    """The store's file was deleted, or replaced by another, while it was open."""
 
 
 class SchemaMissing(StoreError):
