@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from uuid import UUID
 
+import asyncpg
 import psycopg
 import pytest
 import pytest_asyncio
@@ -14,7 +15,7 @@ from inturn.model.errors import StoreBusy
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.conftest import migrate
-from tests.concurrency.support import claim, done, drain, enqueue, ids, job, sound
+from tests.concurrency.support import ask, claim, done, drain, enqueue, ids, job, sound
 
 
 @pytest_asyncio.fixture(params=["repeatable read", "serializable"])
@@ -97,3 +98,51 @@ async def test_who_crosses_for_too_long_is_told_that_the_store_is_busy(
             await store.extend([claimed.lease])
     finally:
         await store.close()
+
+
+async def test_a_store_without_a_pooler_sets_the_level_of_its_sessions(strict: str) -> None:
+    store = PostgresStore(strict)
+    await store.open()
+    try:
+        assert await ask(store, "show default_transaction_isolation") == "read committed"
+    finally:
+        await store.close()
+
+
+async def test_a_settle_that_began_before_a_dependent_was_admitted_releases_it(
+    strict: str,
+) -> None:
+    """Its snapshot is from before, so it must fail to serialize, and see the dependent then."""
+    store = PostgresStore(strict, pooler=True)
+    await store.open()
+    admitting = await asyncpg.connect(strict)
+    try:
+        [first] = await enqueue(store, job("a"))
+        claims = await claim(store)
+        async with admitting.transaction(isolation="read_committed"):
+            await admitting.execute("select token from inturn.lease for update")
+            settling = asyncio.ensure_future(done(store, claims))
+            await _until_someone_waits(strict)
+            [later] = await enqueue(store, job(queue="later", after=frozenset({first})))
+            await admitting.execute("select inturn.admit(10, clock_timestamp())")
+        async with asyncio.timeout(60):
+            await settling
+        assert await drain(store, "later") == [later]
+        await sound(store)
+    finally:
+        await admitting.close()
+        await store.close()
+
+
+async def _until_someone_waits(url: str) -> None:
+    """Return when a session of this database waits for another's lock."""
+    watching = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(60):
+            while not await watching.fetchval(  # noqa: ASYNC110
+                "select exists (select from pg_stat_activity where datname = current_database() "
+                "and wait_event_type = 'Lock')"
+            ):
+                await asyncio.sleep(0.02)
+    finally:
+        await watching.close()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -16,6 +17,7 @@ from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.sqlite.store import SqliteStore
 
+WAKE_UPS = 21
 DRAIN = """
 import asyncio, sys
 from inturn.policy.settlement import Settlement
@@ -47,10 +49,9 @@ from inturn.store.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     await store.open()
-    sys.stdin.readline()
-    await store.enqueue([NewJob(kind="k")])
-    print(time.monotonic(), flush=True)
-    sys.stdin.readline()
+    for _ in sys.stdin:
+        await store.enqueue([NewJob(kind="k")])
+        print(time.monotonic(), flush=True)
     await store.close()
 
 asyncio.run(main())
@@ -112,23 +113,32 @@ async def test_processes_that_open_a_new_file_at_once_share_it(tmp_path: Path) -
     await store.close()
 
 
-async def test_a_waiter_is_woken_by_another_process_within_milliseconds(
+async def test_a_waiter_is_woken_by_another_process_as_soon_as_it_commits(
     store: SqliteStore,
 ) -> None:
+    """In the middle of many wake-ups, and beside what the other process needs for its commit."""
+    needed: list[float] = []
+    late: list[float] = []
     with start(ENQUEUE, store.path) as producer:
         assert producer.stdin is not None
         assert producer.stdout is not None
-        waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
-        await asyncio.sleep(0.1)
-        assert not waiting.done()
-        producer.stdin.write(b"go\n")
-        producer.stdin.flush()
-        assert await waiting is True
-        woken_at = time.monotonic()
-        committed_at = float(await asyncio.to_thread(producer.stdout.readline))
-        producer.stdin.write(b"end\n")
-        producer.stdin.flush()
-    assert woken_at - committed_at < 0.25, "a few milliseconds, and much more on a busy machine"
+        for _ in range(WAKE_UPS):
+            waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=30))
+            await asyncio.sleep(0.02)
+            assert not waiting.done()
+            begun_at = time.monotonic()
+            producer.stdin.write(b"go\n")
+            producer.stdin.flush()
+            assert await waiting is True
+            woken_at = time.monotonic()
+            committed_at = float(await asyncio.to_thread(producer.stdout.readline))
+            needed.append(committed_at - begun_at)
+            late.append(woken_at - committed_at)
+            claims = await store.claim("default", jobs_max=1, worker="w")
+            await store.settle([Settlement.done(claim) for claim in claims], worker="w")
+        producer.stdin.close()
+    # Milliseconds, where a look every half a second would make it a quarter of one.
+    assert median(late) < max(0.12, 10 * median(needed)), (late, needed)
 
 
 async def test_a_waiter_is_woken_by_work_of_its_own_process(store: SqliteStore) -> None:
