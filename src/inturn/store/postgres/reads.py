@@ -111,6 +111,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         lane.id if lane is not None and keyed else None,
         lane.kind if lane is not None and keyed else view.job.kind,
         now - timedelta(seconds=WORKER_SEEN_SECONDS),
+        view.job.key,
     )
     awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
     return Facts(
@@ -118,6 +119,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         now=now,
         gate=row["gate"],
         queue_paused_by=row["paused_by"],
+        lane_paused_by=row["lane_paused_by"],
         lane=lane,
         head=row["head"],
         head_worker=row["head_worker"],
