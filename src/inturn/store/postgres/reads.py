@@ -136,7 +136,7 @@ async def _lane(connection: Connection, view: JobView) -> LaneView | None:
         return next((lane for lane in halted.rows if lane.halted_job == view.job.id), None)
     if view.lane is None or (view.ahead is None and view.state is not JobState.RUNNING):
         return None
-    page = await lanes(connection, queue, cursor=encode_cursor(view.lane - 1), rows_max=1)
+    page = await lanes(connection, queue, key=key, cursor=encode_cursor(view.lane - 1), rows_max=1)
     return page.rows[0]
 
 
