@@ -295,3 +295,19 @@ async def test_only_who_wakes_a_lane_says_so(store: PostgresStore, database: str
         heard.clear()
         await drain(store)
     await listener.close()
+
+
+async def test_the_first_job_of_a_new_queue_in_a_transaction_holds_up_no_other_of_that_queue(
+    database: str, store: PostgresStore
+) -> None:
+    """Also when the transaction holds the only connection that the store may have."""
+    alone = PostgresStore(database, connections_max=1)
+    await alone.open()
+    try:
+        async with alone.transaction() as transaction:
+            first = await transaction.enqueue([job("a", queue="new"), job(queue="new")])
+            others = await quickly(enqueue(store, job("b", queue="new"), job(queue="new")))
+        made = [ticket.id for ticket in first] + others
+        assert sorted(await drain(store, "new")) == sorted(made)
+    finally:
+        await alone.close()

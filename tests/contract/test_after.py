@@ -99,6 +99,22 @@ async def test_000_05_all_that_a_batch_misses_is_listed(store: Store) -> None:
     assert (await stored(store))["blocked"] == 0
 
 
+async def test_000_05_a_cancelled_dependency_is_told_from_one_that_never_was(
+    store: Store,
+) -> None:
+    cancelled = await bring_to(store, JobState.CANCELLED)
+    with pytest.raises(UnknownDependency) as refused:
+        await store.enqueue([job(after=frozenset({cancelled}))])
+    assert (refused.value.missing, refused.value.cancelled) == ((cancelled,), (cancelled,))
+    assert f"{cancelled}, which was cancelled" in str(refused.value)
+    assert "not in this store" not in str(refused.value)
+    with pytest.raises(UnknownDependency) as both:
+        await store.enqueue([job(after=frozenset({cancelled, NOWHERE}))])
+    assert set(both.value.missing) == {cancelled, NOWHERE}
+    assert f"{cancelled}, which was cancelled" in str(both.value)
+    assert f"{NOWHERE}, which is not in this store" in str(both.value)
+
+
 async def test_000_06_a_pruned_dependency_is_missing(store: Store, clock: ManualClock) -> None:
     pruned = await bring_to(store, JobState.DONE)
     for _ in range(3):

@@ -260,9 +260,14 @@ async def test_003_12_a_fixed_key_for_what_has_none_keeps_the_order(store: Store
     assert await run_all(store, jobs_max=4) == made
 
 
-async def test_003_12_unkeyed_jobs_of_one_producer_come_in_order_to_one_consumer(
+async def test_unkeyed_jobs_that_one_producer_sends_one_after_another_come_oldest_first(
     store: Store, clock: ManualClock
 ) -> None:
+    """Not a promise, only what a quiet queue does: whose order matters is given a key (003-12).
+
+    On PostgreSQL a long line without keys is shared over several lanes, and producers that meet
+    take another lane each.
+    """
     made = []
     for _ in range(5):
         made += await enqueue(store, *jobs(3))

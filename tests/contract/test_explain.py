@@ -145,3 +145,56 @@ async def test_a_suspect_says_that_it_will_run_alone(store: Store, clock: Manual
         )
         await says(store, made, "alone")
         await store.cancel(made, by="ann")
+
+
+async def live_worker(store: Store) -> None:
+    """Let a worker be heard of that takes everything."""
+    await store.beat(WorkerView(id="w1", host="h", pid=1, version="v", queues=("default",)))
+
+
+async def test_a_job_that_is_ready_is_not_said_to_be_the_next(store: Store) -> None:
+    """Other lanes may stand before it, and later jobs of a higher priority come before it."""
+    await live_worker(store)
+    made = await enqueue(store, job(key="a"), job(key="b"), job())
+    await enqueue(store, job(key="c", priority=9))
+    for one in made:
+        await says(store, one, "ready", "turn")
+        assert "next" not in await store.explain(one)
+
+
+@pytest.mark.parametrize("waits_to_retry", [False, True], ids=["running", "retrying"])
+async def test_a_job_behind_a_head_says_what_else_holds_it(
+    store: Store, waits_to_retry: bool
+) -> None:
+    first, second, third = await enqueue(store, *jobs(2, key="a"), job(key="a", round=41))
+    claimed = await claim_one(store, worker="worker-17")
+    if waits_to_retry:
+        await settle(store, fail(claimed, delay=60))
+    await says(store, third, first, "41", "gate")
+    assert "gate" not in await store.explain(second)
+    await store.pause("default", key="a", by="ann")
+    await says(store, second, first, "paused", "ann")
+    await store.pause("default", by="ben")
+    await says(store, second, first, "paused", "ben")
+
+
+async def test_a_blocked_job_says_what_else_holds_it(store: Store) -> None:
+    [first] = await enqueue(store, job(queue="other"))
+    waits = frozenset({first})
+    await enqueue(store, job(key="a"))
+    [keyed, gated, plain] = await enqueue(
+        store, job(key="a", after=waits), job(round=41, after=waits), job(after=waits)
+    )
+    await says(store, gated, first, "41", "gate")
+    await store.pause("default", key="a", by="ann")
+    await says(store, keyed, first, "paused", "ann")
+    assert "paused" not in await store.explain(plain)
+    await store.pause("default", by="ben")
+    await says(store, plain, first, "paused", "ben")
+
+
+async def test_a_delayed_job_of_a_paused_lane_says_so(store: Store) -> None:
+    await enqueue(store, job(key="a"))
+    [made] = await enqueue(store, job(key="a", delay_seconds=60))
+    await store.pause("default", key="a", by="ann")
+    await says(store, made, "scheduled", "paused", "ann")

@@ -233,3 +233,17 @@ async def test_advancing_an_empty_queue_finds_nothing_left(store: Store) -> None
     assert await store.advance_gate("default") == Gate(
         round=0, advanced=False, unfinished=0, exhausted=True
     )
+
+
+@KEYS
+async def test_a_cancelled_job_that_still_has_its_place_is_not_unfinished(
+    store: Store, key: str | None
+) -> None:
+    made = await enqueue(store, *jobs(3, key=key), job(round=1))
+    held = await claim(store, 1)
+    for one in made[1:3]:
+        await store.cancel(one, by="ann")
+    assert await store.advance_gate("default") == STAYS
+    await settle(store, done(held))
+    assert (await store.advance_gate("default")).advanced
+    assert await run_all(store) == [made[3]]

@@ -14,8 +14,10 @@ from inturn.store.protocol import Store
 from tests.contract.support import (
     bring_to,
     claim,
+    claim_one,
     done,
     enqueue,
+    fail,
     ids,
     job,
     jobs,
@@ -254,3 +256,22 @@ async def test_the_store_tells_the_time_it_was_given(store: Store, clock: Manual
     assert await store.now() == clock.now()
     clock.advance(0.000_001)
     assert await store.now() == clock.now()
+
+
+@pytest.mark.parametrize("delay", [0.0, 60.0], ids=["due", "asleep"])
+async def test_the_oldest_job_is_one_that_waits_and_none_that_is_between_attempts(
+    store: Store, clock: ManualClock, delay: float
+) -> None:
+    await enqueue(store, job(key="a"))
+    await settle(store, fail(await claim_one(store), delay=delay))
+    status = await queue_status(store)
+    assert (status.waiting, status.retrying, status.oldest_at) == (0, 1, None)
+    clock.advance(5)
+    behind = clock.now()
+    await enqueue(store, job(key="a"))
+    clock.advance(5)
+    await enqueue(store, job(key="b"))
+    assert (await queue_status(store)).oldest_at == behind
+    [second] = [one.job.id for one in (await store.jobs(state=JobState.WAITING, key="a")).rows]
+    await store.cancel(second, by="ann")
+    assert (await queue_status(store)).oldest_at == clock.now()

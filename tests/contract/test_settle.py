@@ -410,3 +410,21 @@ async def test_a_forged_name_is_refused(store: Store, name: str) -> None:
     with pytest.raises(InvalidName):
         await settle(store, [Settlement(lease, done([claimed])[0].outcomes)])
     await settle(store, done([claimed]))
+
+
+@pytest.mark.parametrize("verdict", [Retry(0.0, "boom"), Bury("hopeless"), Done()])
+async def test_a_lane_that_another_has_by_now_is_fenced_though_the_claim_it_came_with_lives_on(
+    store: Store, verdict: Verdict
+) -> None:
+    """One claim holds two lanes under one token; of the first only the token tells who has it."""
+    await enqueue(store, job(key="a"), job(key="b"))
+    first, second = await claim(store)
+    await settle(store, release([first]))
+    [again] = await claim(store, worker="w2")
+    assert (again.lease.lane, again.jobs[0].id) == (first.lease.lane, first.jobs[0].id)
+    with pytest.raises(LeaseLost):
+        await settle(store, [verdicts(first, verdict)])
+    assert await store.extend([again.lease, second.lease]) == []
+    await store.settle(done([again]), worker="w2")
+    await settle(store, done([second]))
+    assert await states(store, ids([again, second])) == [JobState.DONE] * 2

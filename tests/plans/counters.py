@@ -46,10 +46,10 @@ class Touched:
 
 
 @asynccontextmanager
-async def counted(connection: Any) -> AsyncIterator[Touched]:
+async def counted(connection: Any, *, isolation: str | None = None) -> AsyncIterator[Touched]:
     """Count what the body touches, then undo what it wrote."""
     touched = Touched()
-    transaction = connection.transaction()
+    transaction = connection.transaction(isolation=isolation)
     await transaction.start()
     try:
         before = {row["relname"]: row for row in await connection.fetch(READ)}

@@ -1,19 +1,27 @@
 """Run many seeds: ``python -m tests.simulation --seeds 2000 [--first N] [--store …] [--steps N]``.
 
-On PostgreSQL the database must be one made for this: it is emptied before every seed.
+``--store postgres`` starts a server of its own, or uses the one in INTURN_TEST_POSTGRES, and makes
+a database on it. A database that is given by its URL must be one made for this: it is emptied
+before every seed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
+import os
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+from tests.postgres_server import DatabaseServer, PostgresServer
 from tests.simulation.run import STEPS, run
 from tests.simulation.stores import SQLITE, Stores
+
+POSTGRES = "postgres"
 
 FAILED_MAX = 5
 PROGRESS_SECONDS = 5.0
@@ -23,19 +31,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--store", default=SQLITE, help="sqlite, or the URL of a spare database")
+    parser.add_argument("--store", default=SQLITE, help="sqlite, postgres, or a spare one's URL")
     parser.add_argument("--steps", type=int, default=STEPS, help="how long each run is")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after so many")
     chosen = parser.parse_args()
     try:
-        failed = asyncio.run(run_all(chosen.first, chosen.seeds, chosen.store, chosen.steps))
+        with found(chosen.store) as url:
+            failed = asyncio.run(
+                run_all(chosen.first, chosen.seeds, url, chosen.steps, chosen.seconds)
+            )
     except KeyboardInterrupt:
         print("\nstopped")
         return 130
     return 1 if failed else 0
 
 
-async def run_all(first: int, count: int, url: str, steps: int) -> list[int]:
-    """Run seeds and say which failed; stop after a few."""
+@contextmanager
+def found(store: str) -> Iterator[str]:
+    """Give the url of the chosen store, from a server of our own if need be."""
+    if store != POSTGRES:
+        yield store
+    elif url := os.environ.get("INTURN_TEST_POSTGRES"):
+        with DatabaseServer(url).fresh_database() as fresh:
+            yield fresh
+    else:
+        with PostgresServer() as server, server.fresh_database() as fresh:
+            yield fresh
+
+
+async def run_all(
+    first: int, count: int, url: str, steps: int, seconds_max: float = math.inf
+) -> list[int]:
+    """Run seeds and say which failed; stop after a few, or when the time is over."""
     stores = Stores(url)
     failed: list[int] = []
     events = 0
@@ -51,6 +78,8 @@ async def run_all(first: int, count: int, url: str, steps: int) -> list[int]:
                 report(seed, url, steps, error)
                 if len(failed) == FAILED_MAX:
                     break
+            if time.monotonic() - started > seconds_max:
+                break
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
                 ran = seed - first + 1
@@ -69,9 +98,10 @@ def report(seed: int, url: str, steps: int, error: Exception) -> None:
     print(f"\nseed {seed} failed: {name}\n{error}", file=sys.stderr)
     if name != "Violation":
         traceback.print_exception(error)
+    store = SQLITE if url == SQLITE else POSTGRES
     print(
         f"  replay: python -m tests.simulation --first {seed} --seeds 1 --steps {steps} "
-        f"--store '{url}'\n",
+        f"--store {store}\n",
         file=sys.stderr,
         flush=True,
     )

@@ -205,3 +205,21 @@ def _behind(waits: dict[UUID, set[UUID]], start: UUID) -> set[UUID]:
 def test_the_nil_uuid_is_no_id() -> None:
     with pytest.raises(BadInput, match="all zeros"):
         check_jobs([NewJob(kind="k", id=UUID(int=0))])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (NewJob(kind="mail", key="c-7", priority=400), "job 2 of 3 (kind 'mail', key 'c-7'): "),
+        (NewJob(kind="mail", payload="no json"), "job 2 of 3 (kind 'mail'): "),
+        (NewJob(kind="", key="c-7"), "job 2 of 3 (kind '', key 'c-7'): "),
+        ("no job", "job 2 of 3: a batch holds 'no job'"),
+    ],
+)
+def test_a_refusal_says_which_job_of_a_batch_it_is_about(wrong: Any, named: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_jobs([NewJob(kind="k"), wrong, NewJob(kind="k")])
+    assert str(refused.value).startswith(named)
+    with pytest.raises(BadInput) as alone:
+        check_jobs([wrong])
+    assert "job 1" not in str(alone.value)

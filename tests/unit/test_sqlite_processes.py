@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from inturn.store.sqlite.connection import open_reader
 from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.waiters import QUIET_POLL_SECONDS, QUIET_SECONDS, Waiters
 
+WAKE_UPS = 21
 DRAIN = """
 import asyncio, sys
 from inturn.policy.settlement import Settlement
@@ -51,10 +53,9 @@ from inturn.store.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     await store.open()
-    sys.stdin.readline()
-    await store.enqueue([NewJob(kind="k")])
-    print(time.monotonic(), flush=True)
-    sys.stdin.readline()
+    for _ in sys.stdin:
+        await store.enqueue([NewJob(kind="k")])
+        print(time.monotonic(), flush=True)
     await store.close()
 
 asyncio.run(main())
@@ -116,24 +117,32 @@ async def test_processes_that_open_a_new_file_at_once_share_it(tmp_path: Path) -
     await store.close()
 
 
-@pytest.mark.parametrize("quiet_seconds", [0.1, QUIET_SECONDS + 0.3], ids=["soon", "quiet"])
-async def test_a_waiter_is_woken_by_another_process_within_milliseconds(
-    store: SqliteStore, quiet_seconds: float
+async def test_a_waiter_is_woken_by_another_process_as_soon_as_it_commits(
+    store: SqliteStore,
 ) -> None:
+    """In the middle of many wake-ups, and beside what the other process needs for its commit."""
+    needed: list[float] = []
+    late: list[float] = []
     with start(ENQUEUE, store.path) as producer:
         assert producer.stdin is not None
         assert producer.stdout is not None
-        waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
-        await asyncio.sleep(quiet_seconds)
-        assert not waiting.done()
-        producer.stdin.write(b"go\n")
-        producer.stdin.flush()
-        assert await waiting is True
-        woken_at = time.monotonic()
-        committed_at = float(await asyncio.to_thread(producer.stdout.readline))
-        producer.stdin.write(b"end\n")
-        producer.stdin.flush()
-    assert woken_at - committed_at < 0.25, "a few milliseconds, and much more on a busy machine"
+        for _ in range(WAKE_UPS):
+            waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=30))
+            await asyncio.sleep(0.02)
+            assert not waiting.done()
+            begun_at = time.monotonic()
+            producer.stdin.write(b"go\n")
+            producer.stdin.flush()
+            assert await waiting is True
+            woken_at = time.monotonic()
+            committed_at = float(await asyncio.to_thread(producer.stdout.readline))
+            needed.append(committed_at - begun_at)
+            late.append(woken_at - committed_at)
+            claims = await store.claim("default", jobs_max=1, worker="w")
+            await store.settle([Settlement.done(claim) for claim in claims], worker="w")
+        producer.stdin.close()
+    # Milliseconds, where a look every half a second would make it a quarter of one.
+    assert median(late) < max(0.12, 10 * median(needed)), (late, needed)
 
 
 async def test_a_quiet_file_is_looked_at_half_as_often(store: SqliteStore) -> None:

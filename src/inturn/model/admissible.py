@@ -28,32 +28,13 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
             f"a batch holds {len(jobs):,} jobs; the bound is {bounds.ENQUEUE_JOBS_MAX:,}. "
             f"Send several batches."
         )
-    before = None
-    for job in jobs:
-        if type(job) is not NewJob:
-            raise BadInput(f"a batch holds {shown(job)}, which is not a NewJob.")
-        # The jobs of a batch are much alike: what the job before had needs no second look.
-        if before is None or job.queue is not before.queue or job.kind is not before.kind:
-            check_name("queue", job.queue, bounds.QUEUE_CHARS_MAX)
-            check_name("kind", job.kind, bounds.KIND_CHARS_MAX)
-        if (
-            before is None
-            or job.priority is not before.priority
-            or job.round is not before.round
-            or job.attempts_max is not before.attempts_max
-            or job.timeout_seconds is not before.timeout_seconds
-            or job.delay_seconds is not before.delay_seconds
-            or job.dedupe_seconds is not before.dedupe_seconds
-        ):
-            _check_numbers(job)
-        before = job
-        if job.key is not None:
-            check_name("key", job.key, bounds.KEY_CHARS_MAX)
-        if job.dedupe is not None:
-            check_name("dedupe key", job.dedupe, bounds.DEDUPE_CHARS_MAX)
-        if job.after.__class__ is not frozenset or job.after:
-            _check_after(job)
-        check_payload(job.payload)
+    number = 0
+    try:
+        for number, job in enumerate(jobs):
+            _check_job(job, jobs[number - 1] if number else None)
+    except BadInput as error:
+        error.args = (_of_batch(jobs, number, error),)
+        raise
     chars = sum([len(job.payload) for job in jobs])
     if chars > bounds.ENQUEUE_CHARS_MAX:
         raise OutOfBounds(
@@ -70,6 +51,45 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
         raise BadInput("the id of a job is the nil UUID, all zeros. Leave the ids to inturn.")
     if any(job.after for job in jobs):
         _check_cycle(_waits(jobs, ids))
+
+
+def _check_job(job: NewJob, before: NewJob | None) -> None:
+    """Refuse a job that cannot be stored; ``before`` is the one before it, which can."""
+    if type(job) is not NewJob:
+        raise BadInput(f"a batch holds {shown(job)}, which is not a NewJob.")
+    # The jobs of a batch are much alike: what the job before had needs no second look.
+    if before is None or job.queue is not before.queue or job.kind is not before.kind:
+        check_name("queue", job.queue, bounds.QUEUE_CHARS_MAX)
+        check_name("kind", job.kind, bounds.KIND_CHARS_MAX)
+    if (
+        before is None
+        or job.priority is not before.priority
+        or job.round is not before.round
+        or job.attempts_max is not before.attempts_max
+        or job.timeout_seconds is not before.timeout_seconds
+        or job.delay_seconds is not before.delay_seconds
+        or job.dedupe_seconds is not before.dedupe_seconds
+    ):
+        _check_numbers(job)
+    if job.key is not None:
+        check_name("key", job.key, bounds.KEY_CHARS_MAX)
+    if job.dedupe is not None:
+        check_name("dedupe key", job.dedupe, bounds.DEDUPE_CHARS_MAX)
+    if job.after.__class__ is not frozenset or job.after:
+        _check_after(job)
+    check_payload(job.payload)
+
+
+def _of_batch(jobs: Sequence[NewJob], number: int, error: BadInput) -> str:
+    """Say which job of a batch is refused, where there is more than one."""
+    if len(jobs) == 1:
+        return str(error)
+    job = jobs[number]
+    name = ""
+    if type(job) is NewJob:
+        key = "" if job.key is None else f", key {shown(job.key)}"
+        name = f" (kind {shown(job.kind)}{key})"
+    return f"job {number + 1} of {len(jobs):,}{name}: {error}"
 
 
 def _check_numbers(job: NewJob) -> None:

@@ -43,8 +43,10 @@ InturnError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
     ├── StoreFull             the disk is full
+    ├── StoreReplaced         its file was deleted or replaced while it was open
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
+    ├── FunctionsDiffer       the database has the functions of another inturn
     ├── SchemaTaken           tables of these names are there, and are not inturn's
     └── NoRights              the user may not do this in the database
 """
@@ -83,14 +85,22 @@ class OutOfBounds(BadInput):
 
 
 class UnknownDependency(BadInput):
-    """A job is to wait for a job that is not there, so it would wait for ever."""
+    """A job is to wait for one that is not there, or was cancelled: it would wait for ever."""
 
-    def __init__(self, missing: Iterable[UUID]) -> None:
-        self.missing = tuple(sorted(missing))
-        names = ", ".join(str(one) for one in self.missing)
+    def __init__(self, missing: Iterable[UUID], cancelled: Iterable[UUID] = ()) -> None:
+        self.cancelled = tuple(sorted(cancelled))
+        self.missing = tuple(sorted({*missing, *self.cancelled}))
+        unknown = ", ".join(str(one) for one in self.missing if one not in self.cancelled)
+        said: list[str] = []
+        if self.cancelled:
+            said.append(f"{', '.join(map(str, self.cancelled))}, which was cancelled")
+        if unknown:
+            said.append(
+                f"{unknown}, which is not in this store: it was never accepted, or it is finished "
+                f"and its history was pruned"
+            )
         super().__init__(
-            f"after names {names}, which is not in this store: it was never accepted, or it is "
-            f"finished and its history was pruned. Submit it first, or leave it out of after."
+            f"after names {'; and '.join(said)}. Submit it first, or leave it out of after."
         )
 
 
@@ -457,6 +467,10 @@ class StoreFull(StoreError):
     """There is no room left where the store keeps its data. Nothing was stored."""
 
 
+class StoreReplaced(StoreError):
+    """The store's file was deleted, or replaced by another, while it was open."""
+
+
 class SchemaMissing(StoreError):
     """The store has no tables yet."""
 
@@ -470,6 +484,10 @@ class SchemaTooNew(StoreError):
             f"this store has schema version {found}; this inturn knows up to {known}. "
             f"Upgrade inturn here, or point it at another store. Nothing was changed."
         )
+
+
+class FunctionsDiffer(StoreError):
+    """The database has the functions of another inturn, on tables that are the same."""
 
 
 class SchemaTaken(StoreError):

@@ -27,7 +27,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     - ``view``: the job as ``Store.job`` returns it;
     - ``now``: the store's time;
-    - ``gate`` and ``queue_paused_by``: of the job's queue;
+    - ``gate`` and ``queue_paused_by``: of the job's queue; ``lane_paused_by``: of its key's lane;
     - ``lane``: the lane it stands in, or None (blocked, parked, set aside);
     - ``head``, ``head_worker``: of a keyed lane, its first unsettled job (the job itself, if it is
       the head), and the worker that holds the lane's lease;
@@ -40,6 +40,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     gate: int = 0
     queue_paused_by: str | None = None
+    lane_paused_by: str | None = None
     lane: LaneView | None = None
     head: UUID | None = None
     head_worker: str | None = None
@@ -105,7 +106,7 @@ def _blocked(facts: Facts) -> str:
     if count > len(said):
         said.append(f"{count - len(said)} more")
     jobs = "job" if count == 1 else f"{count} jobs:"
-    return f"It is blocked: it waits for {jobs} {', '.join(said)}."
+    return f"It is blocked: it waits for {jobs} {', '.join(said)}{_unless_held(facts)}."
 
 
 def _awaited(one: Awaited) -> str:
@@ -133,7 +134,10 @@ def _waiting(facts: Facts) -> str:
     view, lane = facts.view, facts.lane
     if view.ahead and lane is not None and lane.key is not None:
         jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
-        return f"It waits in lane {lane.key!r} behind {jobs}, the first of them {_head(facts)}."
+        return (
+            f"It waits in lane {lane.key!r} behind {jobs}, the first of them "
+            f"{_head(facts)}{_unless_gated(facts)}."
+        )
     if view.run_at is not None and view.run_at > facts.now:
         return f"It waits until {_time(view.run_at)}{_unless_held(facts)}."
     if view.ahead and _held(facts) is None and facts.taken:
@@ -149,9 +153,10 @@ def _head(facts: Facts) -> str:
     if lane.halted_job is not None:
         return f"{lane.halted_job}, which is dead: the lane is halted on it until {_decide(lane)}"
     if facts.head_worker is not None:
-        return f"{facts.head}, which is running on worker {facts.head_worker}"
+        return f"{facts.head}, which is running on worker {facts.head_worker}{_unless_held(facts)}"
     if lane.ready_at is not None and lane.ready_at > facts.now:
-        return f"{facts.head}, which waits to retry until {_time(lane.ready_at)}"
+        when = _time(lane.ready_at)
+        return f"{facts.head}, which waits to retry until {when}{_unless_held(facts)}"
     return f"{facts.head}, which is {_next(facts)}"
 
 
@@ -166,7 +171,7 @@ def _next(facts: Facts) -> str:
         return (
             f"ready, but no live worker takes kind {kind!r} of queue {view.job.queue!r}: start one"
         )
-    return "ready: it will be claimed next"
+    return "ready: it will be claimed when its turn comes among what its queue has ready"
 
 
 def _held(facts: Facts) -> str | None:
@@ -174,12 +179,26 @@ def _held(facts: Facts) -> str | None:
     lane, job = facts.lane, facts.view.job
     if facts.queue_paused_by is not None:
         return f"queue {job.queue!r} was paused by {facts.queue_paused_by}"
-    if lane is not None and lane.paused_by is not None:
-        return f"lane {lane.key!r} was paused by {lane.paused_by}"
+    if facts.lane_paused_by is not None:
+        return f"lane {job.key!r} was paused by {facts.lane_paused_by}"
     round = lane.round if lane is not None and lane.key is not None else job.round
-    if round > facts.gate:
-        return f"it is of round {round}, and the gate is open as far as round {facts.gate}"
-    return None
+    return _gated(facts, round)
+
+
+def _gated(facts: Facts, round: int) -> str | None:
+    """Say that the gate is not open for a round, or nothing."""
+    if round <= facts.gate:
+        return None
+    return f"it is of round {round}, and the gate is open as far as round {facts.gate}"
+
+
+def _unless_gated(facts: Facts) -> str:
+    """Say that the gate holds a job itself, where what stands before it is of an open round."""
+    lane, job = facts.lane, facts.view.job
+    if lane is not None and lane.round > facts.gate:
+        return ""  # said of the head
+    gated = _gated(facts, job.round)
+    return "" if gated is None else f"; besides, {gated}"
 
 
 def _alone(facts: Facts) -> str:

@@ -1,7 +1,8 @@
 """The store's contract: every verb, and what it promises. ``tests/contract`` is its definition.
 
 Time comes from the clock a store is opened with; without one, PostgreSQL uses the database's clock
-and SQLite the machine's. Every verb is one transaction: it happens whole or not at all.
+and SQLite the machine's. Every verb is one transaction: it happens whole or not at all. (``prune``
+goes in several, each whole.)
 """
 
 from __future__ import annotations

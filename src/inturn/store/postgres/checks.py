@@ -13,6 +13,7 @@ CHECKS = (
     "check_runs",
     "check_places",
     "check_waits",
+    "check_parked",
     "check_marks",
     "check_queues",
 )

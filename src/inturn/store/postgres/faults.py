@@ -95,6 +95,27 @@ def _translated(error: asyncpg.PostgresError) -> Exception:
     return StoreError(f"PostgreSQL said: {error} (SQLSTATE {state}).")
 
 
+def is_crossed(error: asyncpg.PostgresError) -> bool:
+    """Say whether a statement met with another's and was undone, so that it may be run again.
+
+    A serialization failure (where the database's default is stricter than "read committed" and a
+    pooler leaves us no settings of our own, or a lane was pruned meanwhile), or functions that
+    ``migrate`` made anew between the reading of a statement and its running.
+    """
+    if error.sqlstate == "XX000":
+        return "cache lookup failed for function" in str(error)
+    return error.sqlstate == "40001"
+
+
+def crossed(error: asyncpg.PostgresError) -> StoreBusy:
+    """Return what is raised when a statement met with another's again and again."""
+    return StoreBusy(
+        f"PostgreSQL had to undo this again and again, because others work on the same rows: "
+        f"{error}. Nothing of the call was stored; try again. Behind a pooler let "
+        f"default_transaction_isolation be 'read committed', for which none of this happens."
+    )
+
+
 def _own(state: str, detail: str, text: str) -> InturnError:
     if state == "IT001":
         return LeaseLost(json.loads(detail))
@@ -104,7 +125,8 @@ def _own(state: str, detail: str, text: str) -> InturnError:
     if state == "IT003":
         return QueueFull(**json.loads(detail))
     if state == "IT004":
-        return UnknownDependency(UUID(one) for one in json.loads(detail))
+        told = json.loads(detail)
+        return UnknownDependency(map(UUID, told["missing"]), map(UUID, told["cancelled"]))
     if state == "IT008":
         told = json.loads(detail)
         return WrongJob(told["token"], told["position"], UUID(told["job"]))

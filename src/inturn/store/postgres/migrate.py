@@ -5,7 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 
-from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew, StoreError
+from inturn.model.errors import (
+    FunctionsDiffer,
+    SchemaMissing,
+    SchemaTaken,
+    SchemaTooNew,
+    StoreError,
+)
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import folder, query
 
@@ -13,6 +19,10 @@ LOCK = 0x696E7475726E  # "inturn"
 MIGRATIONS = folder("migrations")
 FUNCTIONS = folder("functions")
 VERSION = len(MIGRATIONS)
+
+_FUNCTIONS_TEXT = "\n".join(text for _, text in FUNCTIONS)
+FUNCTIONS_MARK = f"inturn's functions {hashlib.sha256(_FUNCTIONS_TEXT.encode()).hexdigest()}"
+"""What is noted at the schema: which functions are in it."""
 
 _MADE = re.compile(
     r"^create (?:unique )?(?:table|index|view|sequence|type) (?:inturn\.)?(\w+)", re.MULTILINE
@@ -60,6 +70,12 @@ async def check_version(connection: Connection) -> None:
             f"the database has schema version {found} and this inturn needs {VERSION}. "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
+    if await connection.fetchval(query("schema_comment")) != FUNCTIONS_MARK:
+        raise FunctionsDiffer(
+            "the database has the functions of another inturn than this one. If this is the newer, "
+            "run `inturn store migrate` with it; if it is the older, upgrade it here. Nothing was "
+            "changed."
+        )
 
 
 async def _check_taken(connection: Connection) -> None:
@@ -96,13 +112,12 @@ async def _make_schema(connection: Connection) -> None:
 
 async def _renew_functions(connection: Connection) -> None:
     """Make the functions anew if they are not these, dropping all first: a change may be to what a
-    function takes or returns. Which ones are there is noted at the schema.
+    function takes or returns.
     """
-    text = "\n".join(text for _, text in FUNCTIONS)
-    mark = f"inturn's functions {hashlib.sha256(text.encode()).hexdigest()}"
-    if await connection.fetchval(query("schema_comment")) == mark:
+    if await connection.fetchval(query("schema_comment")) == FUNCTIONS_MARK:
         return
     await connection.execute(query("drop_functions"))
     await connection.execute("set local check_function_bodies = off")
-    await connection.execute(text)
-    await connection.execute(f"comment on schema inturn is '{mark.replace(chr(39), chr(39) * 2)}'")
+    await connection.execute(_FUNCTIONS_TEXT)
+    mark = FUNCTIONS_MARK.replace("'", "''")
+    await connection.execute(f"comment on schema inturn is '{mark}'")

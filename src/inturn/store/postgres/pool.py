@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreUnavailable
-from inturn.store.postgres.faults import GONE, told
+from inturn.store.postgres.faults import GONE, crossed, is_crossed, told
 from inturn.store.postgres.url import read_url
 
 Answer = TypeVar("Answer")
@@ -172,8 +173,34 @@ class Pool:
                 with told():
                     raise
 
+    async def apart(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        """Run one verb on a connection outside the pool: for who holds one of the pool's, and might
+        wait for ever for a second. Goes on to its end when the caller is cancelled: a driver that
+        is interrupted while it connects leaves a noise in the log.
+        """
+
+        async def attempt() -> Answer:
+            connection = await asyncpg.connect(
+                self.url,
+                server_settings={} if self.pooler else self._settings,
+                statement_cache_size=0,
+            )
+            try:
+                return await verb(connection)
+            finally:
+                await connection.close()
+
+        async def whole() -> Answer:
+            with self.working():
+                return await self._patiently(attempt)
+
+        errand = asyncio.get_running_loop().create_task(whole())
+        errand.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(errand)
+
     async def run(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
-        """Run one verb in one statement or transaction; if the server went away, run it again.
+        """Run one verb in one statement or transaction; if the server went away, run it again, and
+        also if it crossed another's work in such a way that nothing of it was done.
 
         Only for verbs that may be repeated: reads, a claim (a lost one's lease runs out), a settle
         (a second one finds the lease gone), an enqueue that looks for its ids first.
@@ -191,11 +218,11 @@ class Pool:
         async with contextlib.AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self.connection())
             stack.push_async_callback(_reset, connection)
-            await stack.enter_async_context(connection.transaction())
+            await stack.enter_async_context(connection.transaction(isolation="read_committed"))
             return connection, stack.pop_all()
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Try until it works or patience is at its end, while the server is away."""
+        """Try until it works or patience is at its end, while the server is away or busy."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.patience_seconds
         pause = PAUSE_SECONDS_FIRST
@@ -206,6 +233,14 @@ class Pool:
                 except GONE:
                     if clock() + pause > deadline or self._pool is None:
                         raise
+                except asyncpg.PostgresError as error:
+                    if not is_crossed(error):
+                        raise
+                    if clock() + pause > deadline:
+                        raise crossed(error) from error
+                    # Each at another moment, or those who crossed would cross again.
+                    await asyncio.sleep(random.uniform(0, pause))
+                    continue
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 

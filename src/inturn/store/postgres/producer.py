@@ -18,7 +18,7 @@ from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.sql import query
 
 RETRIES_MAX = 10
-"""So often an enqueue that met with a prune is tried again: each time nothing of it was stored."""
+"""So often an enqueue of a known job is tried again: each time nothing of it was stored."""
 
 
 class Producer:
@@ -38,7 +38,7 @@ class Producer:
 
     async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs in the caller's own transaction, which one that is known spoils."""
-        await self._make_queues(connection, {job.queue for job in jobs})
+        await self.make_queues(connection, jobs)
         try:
             with told():
                 return await enqueue(connection, jobs, self._now())
@@ -64,18 +64,19 @@ class Producer:
         for _ in range(RETRIES_MAX):
             try:
                 return await self._pool.run(verb)
-            except (asyncpg.UniqueViolationError, asyncpg.SerializationError):
-                continue  # a lane was pruned under our hands, or someone stored the same job
+            except asyncpg.UniqueViolationError:
+                continue  # someone stored the same job meanwhile
         return await self._pool.run(verb)
 
-    async def _make_queues(self, connection: Connection, names: set[str]) -> None:
-        """Make queues that are new apart from the caller's transaction: while that is open, their
-        rows would hold up every other producer of the queue.
+    async def make_queues(self, connection: Connection, jobs: Sequence[NewJob]) -> None:
+        """Make queues that are new apart from the transaction of a connection: while that is open,
+        their rows would hold up every other producer of the queue.
         """
+        names = sorted({job.queue for job in jobs})
         with told():
-            missing = await connection.fetch(query("missing_queues"), sorted(names))
+            missing = await connection.fetch(query("missing_queues"), names)
         if missing:
-            await self._pool.run(
+            await self._pool.apart(
                 lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
             )
 

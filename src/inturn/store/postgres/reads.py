@@ -116,6 +116,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         lane.id if lane is not None and keyed else None,
         lane.kind if lane is not None and keyed else view.job.kind,
         now - timedelta(seconds=WORKER_SEEN_SECONDS),
+        view.job.key,
     )
     awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
     return Facts(
@@ -123,6 +124,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         now=now,
         gate=row["gate"],
         queue_paused_by=row["paused_by"],
+        lane_paused_by=row["lane_paused_by"],
         lane=lane,
         head=row["head"],
         head_worker=row["head_worker"],
@@ -139,7 +141,7 @@ async def _lane(connection: Connection, view: JobView) -> LaneView | None:
         return next((lane for lane in halted.rows if lane.halted_job == view.job.id), None)
     if view.lane is None or (view.ahead is None and view.state is not JobState.RUNNING):
         return None
-    page = await lanes(connection, queue, cursor=encode_cursor(view.lane - 1), rows_max=1)
+    page = await lanes(connection, queue, key=key, cursor=encode_cursor(view.lane - 1), rows_max=1)
     return page.rows[0]
 
 

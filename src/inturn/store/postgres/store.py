@@ -45,6 +45,7 @@ from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.producer import Producer
 from inturn.store.postgres.progress import progress
+from inturn.store.postgres.prune import prune
 from inturn.store.postgres.settle import settle, settled
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
@@ -111,10 +112,8 @@ class PostgresStore:
         return await self._pool.run(checks.check)
 
     async def prune(self) -> Pruned:
-        """Take away history past its time, idle lanes, and what has expired."""
-        statement = "select * from inturn.prune($1)"
-        pruned = await self._pool.run(lambda one: one.fetchrow(statement, self._now()))
-        return Pruned(**pruned)
+        """Take away history past its time, idle lanes, and what has expired, in small steps."""
+        return await prune(self._pool, self._now())
 
     # Producers
 
@@ -215,7 +214,7 @@ class PostgresStore:
     async def transaction(self) -> AsyncIterator[PostgresTransaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         async with self._pool.begun() as connection:
-            transaction = PostgresTransaction(connection, self._now())
+            transaction = PostgresTransaction(connection, self._now(), self._producer.make_queues)
             try:
                 yield transaction
             finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
 from inturn.store.statement import check_statement
 
+MakeQueues = Callable[[Connection, Sequence[NewJob]], Awaitable[None]]
+
 
 class PostgresTransaction:
     """One transaction of the store. ``connection`` is its asyncpg connection.
@@ -25,11 +27,14 @@ class PostgresTransaction:
     lost lease spoils all of it, also when the caller catches the error.
     """
 
-    def __init__(self, connection: Connection, now: datetime | None) -> None:
+    def __init__(
+        self, connection: Connection, now: datetime | None, make_queues: MakeQueues
+    ) -> None:
         self.connection = connection
         self.lost: LeaseLost | None = None
         self.is_over = False
         self._now = now
+        self._make_queues = make_queues
 
     async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """Accept jobs when the transaction commits."""
@@ -38,6 +43,7 @@ class PostgresTransaction:
         check_jobs(jobs)
         if not jobs:
             return []
+        await self._make_queues(self.connection, jobs)
         with told():
             try:
                 with told():

@@ -9,13 +9,16 @@ from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import Micros
 
 _FAULTS_MAX = 20
-_CHECKS = (
+CHECKS = (
     "check_lanes",
     "check_log",
     "check_leases",
     "check_runs",
     "check_places",
     "check_waits",
+    "check_parked",
+    "check_marks",
+    "check_queues",
     "check_depth",
 )
 
@@ -27,7 +30,7 @@ def check(connection: sqlite3.Connection, now: Micros) -> list[str]:
     for [fault] in connection.execute(f"pragma integrity_check({_FAULTS_MAX})"):
         if fault != "ok":
             said.append(f"SQLite finds the file damaged: {fault}.")
-    for name in _CHECKS:
+    for name in CHECKS:
         said += [sentence for (sentence,) in connection.execute(query(name)).fetchmany(_FAULTS_MAX)]
     return said
 

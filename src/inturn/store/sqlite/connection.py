@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from inturn.model.errors import StoreUnavailable
-from inturn.store.sqlite.faults import folder_missing, may_not_write, store_error
+from inturn.store.sqlite.faults import folder_missing, may_not_write, no_wal, store_error
 
 MEMORY = ":memory:"
 Synchronous = Literal["full", "normal"]
@@ -38,7 +38,7 @@ def open_writer(
         connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
         if check is not None:
             check(connection, path)
-        _use_wal(connection, busy_seconds)
+        use_wal(connection, path, busy_seconds)
         connection.execute(f"pragma synchronous = {synchronous}")
         connection.execute(f"pragma journal_size_limit = {_WAL_BYTES_KEPT}")
     except sqlite3.Error as error:
@@ -87,12 +87,14 @@ def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+def use_wal(connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
     """Switch to WAL, for which SQLite does not wait by itself when another does the same."""
     deadline = time.monotonic() + busy_seconds
     while True:
         try:
-            connection.execute("pragma journal_mode = wal").fetchone()
+            [mode] = connection.execute("pragma journal_mode = wal").fetchone()
+            if path != MEMORY and mode != "wal":
+                raise no_wal(path, mode)
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:

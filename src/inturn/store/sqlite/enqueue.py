@@ -93,13 +93,16 @@ def _waits(
     together = {job.id for job in jobs}
     unfinished: dict[UUID, bool] = {}
     missing: set[UUID] = set()
+    cancelled: set[UUID] = set()
     for other in {firsts.get(name, name) for job in jobs for name in job.after}:
         state = None if other in together else tickets.state_of(connection, now, other)
-        if other not in together and state in (None, JobState.CANCELLED):
+        if state is JobState.CANCELLED:
+            cancelled.add(other)
+        elif state is None and other not in together:
             missing.add(other)
         unfinished[other] = state is not JobState.DONE
-    if missing:
-        raise UnknownDependency(missing)
+    if missing or cancelled:
+        raise UnknownDependency(missing, cancelled)
     waits = {
         job.id: {other for name in job.after if unfinished[other := firsts.get(name, name)]}
         for job in jobs

@@ -36,6 +36,7 @@ def facts(connection: sqlite3.Connection, now: Micros, job: UUID) -> Facts:
         now=time_of(now),
         gate=queue.gate,
         queue_paused_by=queue.paused_by,
+        lane_paused_by=_lane_paused_by(connection, view),
         lane=None if lane is None else lane_view.view(connection, queue.gate, lane),
         head=head,
         head_worker=worker,
@@ -49,6 +50,14 @@ def _lane(connection: sqlite3.Connection, view: JobView) -> LaneRow | None:
     if view.ahead is None and view.state not in (JobState.DEAD, JobState.RUNNING):
         return None
     return None if view.lane is None else lane_row.load(connection, view.lane)
+
+
+def _lane_paused_by(connection: sqlite3.Connection, view: JobView) -> str | None:
+    """Return who paused the lane of a job's key, also when the job does not stand in it yet."""
+    if view.job.key is None:
+        return None
+    lane = lane_row.find(connection, view.job.queue, view.job.key)
+    return None if lane is None else lane.paused_by
 
 
 def _head(connection: sqlite3.Connection, lane: LaneRow) -> tuple[UUID | None, str | None]:

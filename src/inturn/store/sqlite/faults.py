@@ -68,6 +68,15 @@ def folder_missing(path: str, folder: str) -> StoreUnavailable:
     return StoreUnavailable(f"{path} cannot be opened: there is no folder {folder}. Make it first.")
 
 
+def no_wal(path: str, mode: str) -> StoreUnavailable:
+    """Return the error for a file that cannot be used in WAL mode."""
+    return StoreUnavailable(
+        f"SQLite cannot keep a write-ahead log for {path} and stays in the journal mode {mode!r}: "
+        f"its file system has no memory that processes share, as network drives do not. Nothing "
+        f"was changed. Put the file on a disk of this machine."
+    )
+
+
 def not_open(path: str) -> StoreUnavailable:
     """Return the error for a verb on a store that is not open."""
     return StoreUnavailable(f"the store {path} is not open. Call open() first.")

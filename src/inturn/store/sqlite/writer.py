@@ -10,7 +10,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 from inturn.model.clock import Clock
+from inturn.model.errors import StoreReplaced
 from inturn.store.sqlite.faults import not_open, own_transaction, store_error
+from inturn.store.sqlite.same_file import SameFile
 from inturn.store.sqlite.times import Micros, micros
 
 Result = TypeVar("Result")
@@ -99,6 +101,7 @@ class Writer:
     ) -> None:
         self._connection, self._path, self._clock = connection, path, clock
         self._committed = committed
+        self._file = SameFile(path)
         self._calls: SimpleQueue[Call[Any] | Turn | None] = SimpleQueue()
         self._turn: Turn | None = None
         self._closing = False
@@ -212,12 +215,18 @@ class Writer:
             if alone and calls[0].error is not None:
                 connection.execute("rollback")
                 return True
+            self._file.check()
             connection.execute("commit")
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("rollback")
             calls[0].error = store_error(error, self._path)
             return alone
+        except StoreReplaced as error:
+            connection.execute("rollback")
+            for call in calls:
+                call.error = error
+            return True
         self._committed(connection)
         return True
 
@@ -245,6 +254,7 @@ class Writer:
         while (call := turn.works.get()) is not None:
             call.take()
             try:
+                self._file.check()
                 call.result = call.work(self._connection, micros(self._clock.now()))
             except Exception as error:
                 call.error = error

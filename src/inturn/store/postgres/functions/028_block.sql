@@ -14,6 +14,7 @@ declare
     v_ons uuid[];
     v_states text[];
     v_missing uuid[];
+    v_cancelled uuid[];
     v_waiting uuid[];
 begin
     select array_agg(s.job), array_agg(s.on_job), array_agg(s.state)
@@ -32,13 +33,16 @@ begin
         -- A duplicate's first job may come with the same batch.
         left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
     ) s;
-    select array_agg(distinct w.on_job)
-    into v_missing
-    from unnest(v_ons, v_states) as w(on_job, state)
-    where w.state is null or w.state = 'cancelled';
-    if v_missing is not null then
-        raise exception 'after names jobs that are not in this store: %', v_missing
-        using errcode = 'IT004', detail = to_jsonb(v_missing)::text,
+    select
+        coalesce(array_agg(distinct w.on_job) filter (where w.state is null), '{}'),
+        coalesce(array_agg(distinct w.on_job) filter (where w.state = 'cancelled'), '{}')
+    into v_missing, v_cancelled
+    from unnest(v_ons, v_states) as w(on_job, state);
+    if cardinality(v_missing || v_cancelled) > 0 then
+        raise exception 'after names jobs that are not in this store (%) or were cancelled (%)',
+            array_to_string(v_missing, ', ', 'none'), array_to_string(v_cancelled, ', ', 'none')
+        using errcode = 'IT004',
+            detail = jsonb_build_object('missing', v_missing, 'cancelled', v_cancelled)::text,
             hint = 'Submit them first, or leave them out of after.';
     end if;
     with waiting as (

@@ -6,6 +6,7 @@ select said from (
     from inturn.lane l
     left join inturn.tail t on t.lane = l.id
     left join inturn.job j on j.lane = l.id and j.position = l.cursor
+    left join inturn.job h on h.lane = l.id and h.position = l.head
     cross join lateral (
         select format('lane %s (%s of queue %L)', l.id, coalesce(quote_literal(l.key), 'open'),
                       l.queue) as name
@@ -50,6 +51,14 @@ select said from (
                   and (l.kind, l.priority, l.round, l.waiting_since)
                       is distinct from (j.kind, j.priority, j.round, j.enqueued_at)
              then format('%s does not know its head, job %s, as it is.', name, j.id) end,
+        case when l.suspect_last > case when l.key is null then 0 else t.last end
+             then format('%s has suspects up to position %s, and its last is %s.',
+                         name, l.suspect_last, t.last) end,
+        case when l.key is not null and l.halted_at is null
+                  and l.head_attempt > h.attempts_max - (l.token is null)::integer
+                  or l.head_attempt < 0 or l.head_crashes < 0
+             then format('%s counts %s attempts and %s crashes of its head, which may have %s.',
+                         name, l.head_attempt, l.head_crashes, h.attempts_max) end,
         case when exists (
                       select from inturn.cancelled c
                       where c.lane = l.id and c.position > l.cancelled_last

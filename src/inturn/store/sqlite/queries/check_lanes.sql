@@ -61,6 +61,16 @@ select name || ' is halted on job ' || uuid(halted_job)
 from seen where halted_at is not null
   and not exists (select 1 from dead where dead.id = seen.halted_job)
 union all
+select name || ' has suspects up to position ' || suspect_last || ', and '
+    || iif(key is null, 'an open lane has none.', 'its last is ' || last || '.')
+from seen where suspect_last > iif(key is null, 0, last)
+union all
+select name || ' counts ' || head_attempt || ' attempts of its head, which may have '
+    || attempts_max || '.'
+from (select seen.*, job.attempts_max from seen
+      join job on job.lane = seen.id and job.position = seen.head)
+where key is not null and halted_at is null and head_attempt > attempts_max - (token is null)
+union all
 select name || ' says that its first waiting job was accepted at another time than it was.'
 from seen where waiting_since is not (
     select enqueued_at from job

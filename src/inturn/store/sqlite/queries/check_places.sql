@@ -38,3 +38,13 @@ select 'job ' || uuid(cancelled.id) || ' is cancelled at position ' || cancelled
     || ' of lane ' || cancelled.lane || ', where another job stands.'
 from cancelled join job on job.lane = cancelled.lane and job.position = cancelled.position
 where job.id <> cancelled.id
+union all
+select 'job ' || uuid(cancelled.id) || ' was cancelled in lane ' || lane.id || ' under the key '
+    || quote(cancelled.key) || ' of queue ' || quote(cancelled.queue) || ', and that lane is '
+    || iif(lane.key is null, 'open', quote(lane.key)) || ' of queue ' || quote(lane.queue) || '.'
+from cancelled join lane on lane.id = cancelled.lane
+where (cancelled.queue, cancelled.key) is not (lane.queue, lane.key)
+union all
+select 'lane ' || lane.id || ' (' || quote(lane.key) || ' of queue ' || quote(lane.queue)
+    || ') is halted on job ' || uuid(dead.id) || ', which has the key ' || quote(dead.key) || '.'
+from lane join dead on dead.id = lane.halted_job where dead.key is not lane.key

@@ -1,0 +1,8 @@
+-- Jobs that wait by themselves: only a delayed one has a key, and none has spent its attempts.
+select 'job ' || uuid(id) || ' waits to retry by itself and has the key ' || quote(key)
+    || ': one with a key waits in its lane.'
+from parked where not delayed and key is not null
+union all
+select 'job ' || uuid(id) || ' counts ' || attempt || ' attempts and may have ' || attempts_max
+    || '.'
+from parked where attempt > attempts_max - (token is null)
