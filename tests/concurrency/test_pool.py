@@ -156,7 +156,7 @@ async def test_a_store_behind_a_pooler_keeps_nothing_in_its_session(
         assert (prepared, heard) == (0, 0)
         began = time.monotonic()
         await behind.wait(["default"], timeout_seconds=0.1)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 8
         claims = await claim(behind, 100)
         assert await behind.extend([one.lease for one in claims]) == []
         await done(behind, claims)

@@ -11,7 +11,7 @@ from inturn.model.errors import InvalidName, OutOfBounds
 from inturn.store.protocol import Store
 from tests.contract.support import claim, enqueue, ids, job
 
-SOON = 5.0
+SOON = 30.0
 
 
 async def test_a_wait_ends_when_its_time_is_over(store: Store) -> None:

@@ -16,7 +16,7 @@ from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker.worker import POLL_SECONDS, Worker
+from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working
 
 QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
@@ -377,8 +377,11 @@ async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more
     assert all(view.suspect for view in views)
 
 
-async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(app: App) -> None:
+async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A turn that is refused has claimed nothing: that does not say that there is nothing."""
+    monkeypatch.setattr("inturn.worker.worker.POLL_SECONDS", 120.0)
     begun, may_end, later = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @app.job
@@ -405,9 +408,7 @@ async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(app: App) -> N
         await second.submit()
         await asyncio.sleep(0.1)  # it was heard of while the only slot was busy
         may_end.set()
-        began = time.monotonic()
-        await asyncio.wait_for(later.wait(), 10)
-    assert time.monotonic() - began < POLL_SECONDS * 0.75
+        await asyncio.wait_for(later.wait(), 60)
 
 
 async def test_a_backlog_that_finds_no_slot_does_not_keep_the_worker_busy(app: App) -> None:

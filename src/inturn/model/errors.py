@@ -91,9 +91,8 @@ class UnknownDependency(BadInput):
         self.cancelled = tuple(sorted(cancelled))
         self.missing = tuple(sorted({*missing, *self.cancelled}))
         unknown = ", ".join(str(one) for one in self.missing if one not in self.cancelled)
-        said: list[str] = []
-        if self.cancelled:
-            said.append(f"{', '.join(map(str, self.cancelled))}, which was cancelled")
+        cancelled_ones = ", ".join(map(str, self.cancelled))
+        said = [f"{cancelled_ones}, which was cancelled"] if cancelled_ones else []
         if unknown:
             said.append(
                 f"{unknown}, which is not in this store: it was never accepted, or it is finished "
@@ -219,12 +218,8 @@ class ShardFull(QueueFull):
         *,
         queue: str | None = None,
     ) -> None:
-        self.queue, self.key, self.depth, self.depth_max = (
-            queue or "executor",
-            key,
-            length,
-            capacity,
-        )
+        self.queue, self.key = queue or "executor", key
+        self.depth, self.depth_max = length, capacity
         self._is_stored = queue is not None
         self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
         self.shard, self.length, self.capacity = shard, length, capacity
