@@ -303,9 +303,8 @@ ANCHORS = (
     ),
     Anchor(
         step="workers.moves",
-        file="functions/057_turn.sql",
-        function="turn",
-        clauses=("perform inturn.settle(", "from inturn.claim("),
+        file="queries/turn.sql",
+        clauses=("from inturn.settle(", "cross join lateral inturn.claim(", "settled.lanes)"),
     ),
 )
 

@@ -4,12 +4,13 @@
 -- A lane's row is the newest (it is locked); its tail is as old as the statement's snapshot, so at
 -- worst the run is shorter than it could be. Everything up to that tail is committed.
 --
--- The first look is at one lane, the next at as many as should hold what is still wanted, judged by
--- those so far: a claim keeps hardly more lanes from others than it takes. Plain lanes (keyed, all
--- their rounds open, nothing cancelled ahead) are taken as they come, the others one by one.
+-- The first look is at p_lanes lanes, or one; the next at as many as should hold what is still
+-- wanted, judged by those so far: a claim keeps hardly more lanes from others than it takes. Plain
+-- lanes (keyed, all their rounds open, nothing cancelled ahead) are taken as they come, the others
+-- one by one.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
-    p_now timestamptz
+    p_now timestamptz, p_lanes integer
 ) returns inturn.taken language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -18,7 +19,7 @@ declare
     r record;  -- the run to take of one lane that is not plain
     v_cancels boolean := false;  -- whether a lane that was looked at has cancelled positions ahead
     v_again boolean;
-    v_limit integer := 1;
+    v_limit integer := greatest(1, least(p_lanes, p_jobs_max));
     v_left integer := p_jobs_max;
     v_seen bigint[] := '{}';
     v_empty bigint[] := '{}';

@@ -8,11 +8,11 @@
 -- positions are read by a later statement than the one that locked the lane, which so sees every
 -- cancel that came before (a cancel locks the lane, too).
 --
--- p_settled: the transaction has settled before, and so holds rows that others may wait for: it
--- does not wait for an open lane then.
+-- p_lanes: the transaction has settled jobs of so many keyed lanes before, and so holds rows that
+-- others may wait for: it does not wait for an open lane then, and looks at as many lanes first.
 create or replace function inturn.claim(
     p_queue text, p_jobs_max integer, p_worker text, p_lease_seconds double precision,
-    p_kinds text[], p_suspects_max integer, p_now timestamptz, p_settled boolean default false
+    p_kinds text[], p_suspects_max integer, p_now timestamptz, p_lanes integer default null
 ) returns setof inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -32,7 +32,8 @@ begin
     if not found then
         return;
     end if;
-    v_else := p_settled or q.sleepers or q.unsure or q.fresh or q.delayed or q.suspects or q.parked;
+    v_else := p_lanes is not null or q.sleepers or q.unsure or q.fresh or q.delayed or q.suspects
+        or q.parked;
     if q.sleepers or q.unsure or q.fresh or q.delayed then
         if q.sleepers then
             perform inturn.wake(p_queue, v_now, q.aging_seconds);
@@ -73,7 +74,7 @@ begin
     for v_look in 1 .. 2 loop
         exit when v_left <= 0;
         v_taken := inturn.take_lanes(
-            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now);
+            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, p_lanes);
         if v_taken.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing. (Only
@@ -89,7 +90,7 @@ begin
             if found then
                 perform from inturn.lane l where l.id = v_lane for no key update;
                 v_taken := inturn.take_lanes(
-                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now);
+                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, null);
             end if;
         end if;
         if v_taken.jobs > 0 then

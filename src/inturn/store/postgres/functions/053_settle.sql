@@ -1,6 +1,6 @@
 -- Say what became of leased jobs. What is done comes as ranges of positions: of open lanes, of
 -- keyed lanes, and as tokens of jobs leased from parked. The rest comes as p_others. p_tokens, in
--- order: the leases, and how many jobs of each are done.
+-- order: the leases, and how many jobs of each are done. Returns how many keyed lanes it was about.
 --
 -- Right because the lease rows are locked first: whoever takes a lease back locks them too, so
 -- either the lease is ours until this commits, or it is gone and the call writes nothing.
@@ -11,7 +11,7 @@ create or replace function inturn.settle(
     p_keyed_lasts bigint[],
     p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb,
     p_worker text, p_now timestamptz, p_within boolean
-) returns void language plpgsql
+) returns integer language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -69,8 +69,10 @@ begin
         ) every
         where every.n > 0;
     end if;
-    delete from inturn.run r
-    where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
+    if cardinality(p_open_tokens) > 0 or p_others is not null then
+        delete from inturn.run r
+        where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
+    end if;
     if cardinality(v_done) > 0 then
         perform inturn.unblock(v_done, v_now);
     end if;
@@ -90,6 +92,7 @@ begin
     from jsonb_to_recordset(p_tallies) as x(
         queue text, kind text, done bigint, retried bigint, buried bigint, released bigint,
         seconds_sum double precision, durations bigint[]);
+    return cardinality(p_keyed_lanes);
 end $$;
 
 -- Lock leases, in the order of their tokens; raise if one is gone.
@@ -114,7 +117,7 @@ declare
     v_left bigint[];
     v_some bigint[];
 begin
-    if exists (
+    if cardinality(p_tokens) > 1 and exists (
         select from inturn.lease l
         where l.token = any(p_tokens)
           and l.unsettled <> p_counts[width_bucket(l.token, p_tokens)]
