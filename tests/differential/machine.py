@@ -20,6 +20,7 @@ from inturn.store.protocol import Store
 from tests.differential import seen
 from tests.differential.pair import Pair, Refusal
 from tests.differential.strategies import (
+    KINDS,
     QUEUES,
     SETTINGS,
     batches,
@@ -311,6 +312,31 @@ class Differential(RuleBasedStateMachine):
         job = self.ids[number % len(self.ids)]
         self.same(lambda store: store.cancel(job, by="ann"))
 
+    @rule(
+        queue=queues,
+        key=keys,
+        line=st.lists(st.sampled_from(KINDS), min_size=2, max_size=4),
+        gone=st.lists(st.booleans(), min_size=4, max_size=4),
+        kind=kinds,
+    )
+    def cancel_within_a_line_of_kinds(
+        self, queue: str, key: str, line: list[str], gone: list[bool], kind: str | None
+    ) -> None:
+        """A line of several kinds, of which the first is run and some behind it are cancelled: the
+        lane must know the kind of what stands at its head then, or claims by kind pass it over.
+        """
+        if queue in self.paused:
+            return
+        jobs = [self.new_job({"queue": queue, "key": key, "kind": one}) for one in line]
+        self.accept(jobs, 2.0)
+        self.claim(queue, 1, None, False, 20.0)
+        for job, is_gone in zip(jobs[1:], gone, strict=False):
+            if is_gone and job.id in self.sent:
+                self.same(partial(cancel, job=job.id))
+        if self.held:
+            self.finish(len(self.held) - 1)
+        self.claim(queue, 3, kind, False, 20.0)
+
     @precondition(lambda self: self.dead())
     @rule(number=index, drops=st.booleans())
     def decide_dead(self, number: int, drops: bool) -> None:
@@ -404,6 +430,10 @@ async def configure(store: Store, *, queue: str, settings: QueueSettings) -> Non
 
 async def claim_nothing(store: Store, *, queue: str) -> list[Claim]:
     return await store.claim(queue, jobs_max=1, worker="usher", kinds={"no such kind"})
+
+
+async def cancel(store: Store, *, job: UUID) -> JobState:
+    return await store.cancel(job, by="ann")
 
 
 def wished(jobs_max: int, kind: str | None, suspects: bool, lease_seconds: float) -> dict[str, Any]:
