@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inturn.model.job import JobView, Ticket
-from inturn.model.lane import LaneView
+from inturn.model.lane import LaneState, LaneView
 from inturn.model.lease import Claim
 
 
@@ -43,4 +43,6 @@ def view(one: JobView) -> dict[str, Any]:
 def lane(one: LaneView) -> dict[str, Any]:
     shown = {name: getattr(one, name) for name in one.__struct_fields__}
     del shown["id"], shown["cursor"]  # a cursor may stand before cancelled places or behind them
+    if one.state is LaneState.IDLE:
+        del shown["kind"], shown["priority"], shown["round"]  # those of a head that it has not
     return shown
