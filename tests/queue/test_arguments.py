@@ -11,10 +11,18 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import pydantic
 import pytest
 
-from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, PayloadTooLarge
+from inturn.model.errors import (
+    BadInput,
+    InvalidPayload,
+    PayloadMismatch,
+    PayloadTooLarge,
+    ResultMismatch,
+)
 from inturn.queue.app import App
+from inturn.queue.arguments import decode_result, encode_result
 from inturn.queue.context import Context
 from inturn.queue.job import Job
 
@@ -37,21 +45,28 @@ class Order(msgspec.Struct):
     at: datetime
 
 
-class Model:
-    """Looks as a pydantic model does."""
+class Model(pydantic.BaseModel):
+    """Has what changes on its way through JSON unless care is taken."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
-    def model_dump(self, *, mode: str) -> dict[str, int]:
-        assert mode == "json"
-        return {"n": self.n}
+    n: int
+    cents: int = pydantic.Field(default=0, alias="amountInCents")
+    at: datetime = NOW
 
-    @classmethod
-    def model_validate(cls, value: dict[str, int]) -> Model:
-        if not isinstance(value, dict):
-            raise ValueError("a mapping is needed")
-        return cls(value["n"])
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def twice(self) -> int:
+        return 2 * self.n
+
+
+class Secretive(pydantic.BaseModel):
+    password: pydantic.SecretStr
+
+
+class Forgetful(pydantic.BaseModel):
+    kept: int
+    left_out: int = pydantic.Field(default=0, exclude=True)
 
 
 @pytest.fixture
@@ -76,10 +91,46 @@ def test_every_type_that_is_promised_comes_back_as_it_was(app: App) -> None:
         "order": Order([Line(1, Decimal("2.5"))], NOW), "colour": Colour.RED, "found": {1, 2},
         "either": None, "anything": {"a": [1, 2.5, None, "x"]}, "raw": b"\x00\xff",
     }  # fmt: skip
-    args, found = again(work, **given, model=Model(7))
+    given["model"] = Model(n=7, amountInCents=500)
+    args, found = again(work, **given)
     assert args == []
-    assert found.pop("model").n == 7
     assert found == given
+    assert decode_result(encode_result(given["model"]) or "", Model) == given["model"]
+
+
+@pytest.mark.parametrize(
+    "model", [Secretive(password=pydantic.SecretStr("x")), Forgetful(kept=1, left_out=2)], ids=repr
+)
+def test_a_model_that_would_come_back_as_another_is_refused(app: App, model: Any) -> None:
+    @app.job
+    def work(model: Any) -> None: ...
+
+    with pytest.raises(InvalidPayload, match="does not come back from JSON as it was"):
+        work.call(model)
+    assert again(work, Forgetful(kept=1))[1]["model"] == {"kept": 1}
+
+
+def test_a_result_of_another_type_is_a_mismatch() -> None:
+    with pytest.raises(ResultMismatch, match="Expected `int`, got `str`"):
+        decode_result('"x"', int)
+
+
+@pytest.mark.parametrize("hint", ["second", "optional"])
+def test_a_context_that_is_not_plainly_the_first_parameter_is_refused(app: App, hint: str) -> None:
+    async def second(a: int, ctx: Context) -> None: ...
+
+    async def optional(ctx: Context | None) -> None: ...
+
+    declared: dict[str, Any] = {"second": second, "optional": optional}
+    with pytest.raises(BadInput, match=r"asks for its context as 'ctx'.*\(ctx: Context, …\)"):
+        app.job(declared[hint])
+
+
+def test_a_class_or_a_timeout_that_is_no_number_is_refused_where_it_is_declared(app: App) -> None:
+    with pytest.raises(BadInput, match="is for functions"):
+        app.job(Line)
+    with pytest.raises(BadInput, match="timeout must be a finite number"):
+        app.job(timeout="5s")(len)  # type: ignore[call-overload]
 
 
 def test_positions_and_names_are_those_of_the_function(app: App) -> None:
@@ -167,7 +218,7 @@ def test_a_model_that_refuses_its_payload_is_a_mismatch(app: App) -> None:
     @app.job
     def send(model: Model) -> None: ...
 
-    with pytest.raises(PayloadMismatch, match="a mapping is needed"):
+    with pytest.raises(PayloadMismatch, match="Input should be an object"):
         send.arguments.decode('{"model": 1}')
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import AttemptFailed, BadInput, DrainTimeout, JobFailed
+from inturn.model.errors import AttemptFailed, BadInput, JobFailed
 from inturn.model.job import JobState
 from inturn.queue.context import Context
 from inturn.testing import private
+from inturn.testing.errors import DrainTimeout
 from tests.testing.conftest import START, Shop
 
 

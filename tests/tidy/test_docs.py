@@ -17,6 +17,7 @@ from inturn.queue.job import Job
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store, Transaction
 from inturn.testing import Drained, Ran, Sandbox
+from inturn.testing.errors import DrainTimeout
 from inturn.worker.worker import Worker
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,8 @@ def public_verbs(contract: type) -> set[str]:
 
 def error_names() -> set[str]:
     found = inspect.getmembers(errors, inspect.isclass)
-    return {name for name, one in found if issubclass(one, errors.InturnError)}
+    names = {name for name, one in found if issubclass(one, errors.InturnError)}
+    return names | {DrainTimeout.__name__}
 
 
 def table_names() -> set[str]:

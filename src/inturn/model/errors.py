@@ -26,6 +26,7 @@ InturnError
 │   └── UnknownQueue
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
+├── ResultMismatch            a result is not what its handler's annotation says
 ├── HookFailed                a hook of an app failed, so that its worker cannot begin
 ├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
@@ -38,7 +39,6 @@ InturnError
 ├── EarlierFailure            a barrier found that an earlier job of its key had failed
 ├── JobCancelled              the job was cancelled: it did not run, or not to its end
 ├── AttemptFailed             an attempt failed, and not by an error that its handler raised
-├── DrainTimeout              jobs of a test did not come to an end in time (a TimeoutError)
 └── StoreError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
@@ -334,6 +334,13 @@ class PayloadMismatch(InturnError):
         )
 
 
+class ResultMismatch(InturnError):
+    """What a handler returned is not of the type that it says it returns."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"the result is not what the handler's annotation says: {said}.")
+
+
 class ChildDied(InturnError):
     """The process of its own that ran a job (``process=True``) ended before the job did."""
 
@@ -432,18 +439,6 @@ class AttemptFailed(InturnError):
     def __init__(self, kind: str, job: UUID, attempt: int, said: str) -> None:
         self.kind, self.job, self.attempt, self.said = kind, job, attempt, said
         super().__init__(f"attempt {attempt} of job {kind!r} {job} failed: {said}")
-
-
-class DrainTimeout(InturnError, TimeoutError):
-    """The jobs of a test did not come to an end within the time that the test gave them."""
-
-    def __init__(self, seconds: float, ended: str, running: Iterable[str], most: str) -> None:
-        self.seconds, self.running = seconds, tuple(running)
-        hangs = f" Still running: {', '.join(self.running)}." if self.running else ""
-        super().__init__(
-            f"the jobs did not come to an end within {seconds:g} s: {ended} so far.{hangs} "
-            f"{most}Give drain a longer timeout if all of it is meant to run."
-        )
 
 
 class StoreError(InturnError):

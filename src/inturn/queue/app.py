@@ -163,7 +163,7 @@ class App:
         settings: Mapping[str, Any],
         where: FrameType,
     ) -> DeclaredJob[Any, Any, Any]:
-        if not hasattr(function, "__name__"):
+        if not hasattr(function, "__name__") or inspect.isclass(function):
             raise BadInput(f"@app.job is for functions, not {shown(function)}.")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise BadInput(
@@ -177,6 +177,8 @@ class App:
                 f"there are two jobs of kind {kind!r} in this app: a worker could not tell which "
                 f"to run. Give one of them another: @app.job(kind=…)."
             )
+        if settings["timeout"] is not None:
+            check_number("timeout", settings["timeout"], 0.001, bounds.TIMEOUT_SECONDS_MAX)
         if settings["keep_result"] is not None:
             check_number("keep_result", settings["keep_result"], 0.0, bounds.DEDUPE_SECONDS_MAX)
         hints = hints_of(function, where.f_locals)

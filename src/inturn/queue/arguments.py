@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import BadInput, PayloadMismatch
+from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
 
 Hints = Mapping[str, Any]
@@ -95,7 +95,10 @@ def encode_result(value: Any) -> str | None:
 
 def decode_result(text: str, hint: Any) -> Any:
     """Return a result as the type that its handler says it returns."""
-    return msgspec.json.decode(text, type=hint, dec_hook=_decode_other)
+    try:
+        return msgspec.json.decode(text, type=hint, dec_hook=_decode_other)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise ResultMismatch(str(error)) from error
 
 
 def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
@@ -116,13 +119,28 @@ def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] |
 
 
 def encode_other(value: Any) -> Any:
-    """Write down what msgspec does not know: pydantic models, and what looks like them."""
-    if callable(dump := getattr(type(value), "model_dump", None)):
-        return dump(value, mode="json")
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    """Write down what msgspec does not know: models of pydantic.
+
+    Read back at once, because a model may hide or leave out what it holds: better to refuse it than
+    to run a handler with less.
+    """
+    kind = type(value)
+    if not hasattr(kind, "model_validate_json"):
+        raise TypeError(f"{kind.__name__} is not JSON")
+    text = value.model_dump_json(by_alias=True, round_trip=True)
+    try:
+        found = kind.model_validate_json(text)
+    except ValueError as error:
+        raise TypeError(f"{kind.__name__} cannot read what it writes itself: {error}") from error
+    if found != value:
+        raise TypeError(
+            f"{kind.__name__} does not come back from JSON as it was: a field of it is hidden, "
+            f"left out or written otherwise (SecretStr, exclude=True, a serializer)"
+        )
+    return msgspec.Raw(text.encode())
 
 
 def _decode_other(kind: type, value: Any) -> Any:
-    if callable(validate := getattr(kind, "model_validate", None)):
-        return validate(value)
+    if callable(validate := getattr(kind, "model_validate_json", None)):
+        return validate(msgspec.json.encode(value))
     raise TypeError(f"{kind.__name__} cannot be read from JSON")

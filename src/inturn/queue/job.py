@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
@@ -184,9 +184,15 @@ else:
 
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:
-    """Say whether a handler's first parameter asks for its context."""
-    first = next(iter(inspect.signature(function).parameters), None)
-    return first is not None and hints.get(first) is Context
+    """Say whether a handler's first parameter asks for its context; no other may."""
+    names = list(inspect.signature(function).parameters)
+    asking = [name for name in names if Context in (hints.get(name), *get_args(hints.get(name)))]
+    if asking and (asking != names[:1] or hints[asking[0]] is not Context):
+        raise BadInput(
+            f"job {function.__name__!r} asks for its context as {asking[-1]!r}. Only its first "
+            f"parameter may, and plainly: {function.__name__}(ctx: Context, …)."
+        )
+    return bool(asking)
 
 
 def _id_of(one: UUID | Ticket[Any] | Call[Any]) -> UUID:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from inturn.model import bounds
 from inturn.model.admissible import check_number
-from inturn.model.errors import DrainTimeout
 from inturn.model.job import JobState, JobView
 from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
@@ -18,6 +17,7 @@ from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
 from inturn.testing.drained import Drained, Ran
+from inturn.testing.errors import DrainTimeout
 from inturn.testing.ledger import Ledger
 from inturn.worker.watcher import watched_jobs
 from inturn.worker.worker import Worker
