@@ -289,6 +289,7 @@ class Worker:
         if asks and not self._admit(queue, claims, now, was_empty=was_empty):
             return
         if claims:
+            self._prefetch.claimed([job.payload for claim in claims for job in claim.jobs])
             self._began, self._is_sure = perf_counter(), False
             runs = await self._hands.begin(claims)
             if asks and self._is_suspect(claims[0]):
