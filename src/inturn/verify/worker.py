@@ -1,0 +1,54 @@
+"""A worker process of a run: an ordinary worker, whose store keeps a history."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+
+from inturn.verify.history import Began, History, Left
+from inturn.verify.jobs import app
+from inturn.verify.orders import Orders, SteppedClock, step_clock
+from inturn.verify.plan import HAND_MAX, SLOTS, Settings
+from inturn.verify.points import Points
+from inturn.worker.worker import Worker
+
+
+def main(name: str, settings: Settings) -> None:
+    """Work until told to stop."""
+    if settings.spoil is not None:
+        importlib.import_module(settings.spoil)
+    history = History(settings.history_folder(), name)
+    clock = SteppedClock()
+    app.history, app.points = history, Points(history)
+    if settings.store.startswith("sqlite:"):  # on PostgreSQL the time is the database's
+        app.clock = clock
+    app.use(settings.store)
+    Orders(history, {"die": app.points.arm, "clock": step_clock(clock, history)}).start()
+    asyncio.run(_work(name, settings, history))
+
+
+async def _work(name: str, settings: Settings, history: History) -> None:
+    worker = Worker(
+        app,
+        queues=[settings.queue, settings.rounds],
+        slots=SLOTS,
+        jobs_max=HAND_MAX,
+        lease_seconds=settings.lease_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        name=f"{name}-{settings.run}",
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await worker.run(began=lambda: _began(history))
+    await app.close()
+    history.write(Left())
+
+
+def _began(history: History) -> None:
+    history.write(Began(name=history.name, pid=os.getpid()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Settings.of_this_process())
