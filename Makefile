@@ -45,8 +45,9 @@ bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 bench-worker: $(STAMP) ## Measure workers beside other queues', submitting, latency, memory
 	$(BIN)/python -m bench.worker
 
-chaos: $(STAMP) ## Run the long simulation (SEEDS=2000)
+chaos: $(STAMP) ## Run the long simulation (SEEDS=2000), then verify both stores for minutes
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
+	$(BIN)/python -m tests.verify $(ARGS)
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -13,13 +13,13 @@ from inturn.verify.faults import NAMES
 from tests.postgres_server import PostgresServer
 from tests.verify.support import explained, verified
 
-SECONDS = 8.0
+SECONDS = 5.0
 
 pytestmark = pytest.mark.timeout(400)
 
 
 def test_every_promise_is_kept_on_sqlite(tmp_path: Path) -> None:
-    report = verified(None, tmp_path, seconds=SECONDS, jobs=None, faults=NAMES, gap_seconds=0.7)
+    report = verified(None, tmp_path, seconds=SECONDS, jobs=None, faults=NAMES, gap_seconds=0.5)
     assert report.is_good, explained(report)
     assert (report.store, report.is_drained, report.is_interrupted) == ("sqlite", True, False)
     assert report.jobs == report.done + report.dead + report.cancelled > 100
@@ -36,7 +36,7 @@ def test_every_promise_is_kept_on_postgresql(
     url = server.url("verified")
     asyncio.run(App(url).migrate())
     report = verified(
-        url, tmp_path, server=server, seconds=SECONDS, jobs=None, faults=NAMES, gap_seconds=0.7
+        url, tmp_path, server=server, seconds=SECONDS, jobs=None, faults=NAMES, gap_seconds=0.5
     )
     assert report.is_good, explained(report)
     assert (report.store, report.is_drained, report.is_interrupted) == ("postgresql", True, False)

@@ -36,7 +36,7 @@ JobsOption = Annotated[
     typer.Option(min=1, help="Submit at least so many; 2,000 if nothing is said."),
 ]
 SecondsOption = Annotated[
-    float | None, typer.Option(min=1.0, help="Or: submit for so many seconds.")
+    float | None, typer.Option(min=1.0, help="Submit for at least so many seconds.")
 ]
 WorkersOption = Annotated[int, typer.Option(min=1, max=100, help="How many worker processes.")]
 ProducersOption = Annotated[int, typer.Option(min=1, max=100, help="How many producer processes.")]
@@ -136,6 +136,8 @@ def _verify(
         from inturn.verify.run import Wanted
 
         address = call.find_address()
+        if address is not None:
+            call.run(lambda store: store.now())  # it is there, has its tables, and answers
         wanted = Wanted(
             store=None if address is None else address.url,
             seed=secrets.randbelow(SEED_MAX) if seed is None else seed,
@@ -143,7 +145,7 @@ def _verify(
             seconds=seconds,
             workers=workers,
             producers=producers,
-            faults=_chosen(fault),
+            faults=_chosen(fault, "sqlite:" if address is None else address.url),
             gap_seconds=every,
             folder=keep.absolute() if keep is not None else None,
         )
@@ -205,16 +207,20 @@ def _again(wanted: Wanted, store: str | None, fault: list[str] | None) -> str:
     return shlex.join(words)
 
 
-def _chosen(names: list[str] | None) -> tuple[str, ...]:
-    from inturn.verify.faults import NAMES
+def _chosen(names: list[str] | None, store: str) -> tuple[str, ...]:
+    """Return the faults that are wanted; refuse those that a store cannot have."""
+    from inturn.verify.faults import KINDS, NAMES
 
     if not names:
         return NAMES
     if names == ["none"]:
         return ()
+    kinds = {kind.name: kind for kind in KINDS}
     for name in names:
-        if name not in NAMES:
+        if name not in kinds:
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
+        if not kinds[name].is_for(store):
+            raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
     return tuple(names)
 
 
@@ -234,9 +240,6 @@ def _list_faults(call: Call) -> None:
     document = {"faults": [msgspec.to_builtins(kind) for kind in KINDS]}
     lines = []
     for kind in KINDS:
-        where = (
-            "" if kind.on == "both" else f" ({'SQLite' if kind.on == 'sqlite' else 'PostgreSQL'}"
-        )
-        where += f"; needs {kind.needs})" if where and kind.needs else ")" if where else ""
-        lines.append(f"{kind.name:<20} {kind.what}{where}")
+        where = "; needs ".join(filter(None, (kind.store_name, kind.needs)))
+        lines.append(f"{kind.name:<20} {kind.what}" + (f" ({where})" if where else ""))
     call.out.answer(document, "\n".join(lines))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from inturn.verify.plan import Settings
 
-STOP_SECONDS_MAX = 60.0
 LOG_NAME = "processes.log"
 
 
@@ -52,8 +51,11 @@ class Member:
 class Crew:
     """Keeps every place filled until the run is over."""
 
-    def __init__(self, settings: Settings, *, started: Callable[[Member], None]) -> None:
+    def __init__(
+        self, settings: Settings, *, started: Callable[[Member], None], stop_seconds_max: float
+    ) -> None:
         self._settings, self._started = settings, started
+        self._stop_seconds_max = stop_seconds_max
         self.workers = [Member("worker", n + 1) for n in range(settings.workers)]
         self.producers = [Member("producer", n + 1) for n in range(settings.producers)]
         self._keepers: list[asyncio.Task[None]] = []
@@ -128,7 +130,7 @@ class Crew:
 
     async def _wait(self, members: list[Member]) -> None:
         try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
+            async with asyncio.timeout(self._stop_seconds_max):
                 for member in members:
                     if member.process is not None:
                         await member.process.wait()

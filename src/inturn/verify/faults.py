@@ -14,12 +14,15 @@ import msgspec
 from inturn.model.errors import StoreError
 from inturn.verify.crew import Crew, Member
 from inturn.verify.history import Fault, History, Mended
-from inturn.verify.points import PRODUCER_POINTS, WORKER_POINTS
+from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
 from inturn.verify.proxy import Proxy
 
 CLOCK_SECONDS_MAX = 5.0
 STALL_SECONDS_MAX = 0.8
 CLOSING_SECONDS = 20.0  # for what lasts, to be mended at the end
+
+
+_SCHEMES = {"sqlite": ("sqlite:",), "postgresql": ("postgresql:", "postgres:")}
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,15 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     on: str = "both"  # stores: both, sqlite, postgresql
     needs: str | None = None  # what a run must have been given for it
+
+    @property
+    def store_name(self) -> str:
+        """The one store that it is for, as people call it; of one for both, nothing."""
+        return {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(self.on, "")
+
+    def is_for(self, store: str) -> bool:
+        """Whether it can be on the store of a URL."""
+        return self.on == "both" or store.startswith(_SCHEMES[self.on])
 
     @property
     def handler(self) -> str | None:
@@ -44,7 +56,11 @@ KINDS = (
         what="a process kills itself at a named point: before or after claim, settle, turn, "
         "extend, enqueue, before a commit, in a handler, between a handler and its settle",
     ),
-    Kind(name="stop-worker", what="SIGSTOP of a worker for longer than its lease, then SIGCONT"),
+    Kind(
+        name="stop-worker",
+        what="SIGSTOP of a worker for longer than its lease, then SIGCONT; at any moment, or right "
+        "before it settles",
+    ),
     Kind(
         name="stall",
         what="SIGSTOP of a process for less than a lease; on SQLite it may hold the file's lock: "
@@ -99,9 +115,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 def possible(kind: Kind, *, store: str, reach: Reach) -> bool:
     """Whether a fault can be made on a store, with what there is."""
-    if kind.on == "both":
-        return True
-    if not store.startswith(kind.on):
+    if not kind.is_for(store):
         return False
     has = {"stop-server": reach.switch, "cut-connection": reach.proxy}
     return has.get(kind.name, True) is not None
@@ -179,9 +193,24 @@ class Injector:
             member.tell(f"die {self._random.choice(points)}")
 
     async def _stop_worker(self) -> None:
-        if sum(not one.is_stopped for one in self._crew.workers) > 1:
-            seconds = self._lease_seconds * self._random.uniform(1.2, 2.0)
-            await self._pause("stop-worker", self._crew.workers, seconds)
+        """Stop a worker at any moment, or right before it would tell the store something."""
+        going = [one for one in self._crew.workers if not one.is_stopped]
+        member = self._choose(going)
+        seconds = self._lease_seconds * self._random.uniform(1.5, 3.0)
+        if member is None or len(going) < 2:
+            return
+        if self._random.random() < 0.5:
+            await self._pause("stop-worker", [member], seconds)
+            return
+        member.is_stopped = True
+        member.tell(f"stop {self._random.choice(STILL_POINTS)}")
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            member.tell(f"stop {NOWHERE}")
+            self._crew.resume(member)
+        await asyncio.sleep(1.0)
+        member.signal(signal.SIGCONT)  # it may have come to the point before it heard the order
 
     async def _stall(self) -> None:
         members = (*self._crew.workers, *self._crew.producers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = LEASE_SECONDS
     sweep_seconds: float = SWEEP_SECONDS
     handlers: tuple[str, ...] = ()  # the faults of handlers that are wanted
-    spoil: str | None = None  # a module to import first, which breaks the engine: for tests
+    spoil: str | None = None  # MODULE:FUNCTION to call first, which breaks the engine: for tests
 
     @classmethod
     def of_this_process(cls) -> Settings:
@@ -69,6 +70,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def table(self) -> str:
         """The table of effects."""
         return f"inturn_verify_{self.run}"
+
+    def spoil_engine(self) -> None:
+        """Break the engine in this process, if that is wanted: a checker must be seen to fail."""
+        if self.spoil is not None:
+            module, _, function = self.spoil.partition(":")
+            getattr(importlib.import_module(module), function)()
 
     def history_folder(self) -> Path:
         """Where the processes write their histories."""

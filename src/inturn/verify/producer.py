@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -25,15 +24,14 @@ PAUSE_SECONDS = 0.02
 
 def main(name: str, settings: Settings) -> None:
     """Submit until told to stop."""
-    if settings.spoil is not None:
-        importlib.import_module(settings.spoil)
+    settings.spoil_engine()
     history = History(settings.history_folder(), name)
     points = Points(history)
     producer = Producer(name, settings, history, points)
     Orders(
         history,
         {
-            "die": points.arm,
+            "die": points.die_at,
             "go": lambda _: producer.may_go.set(),
             "pause": lambda _: producer.may_go.clear(),
             "stop": lambda _: producer.stop(),

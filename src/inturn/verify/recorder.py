@@ -148,8 +148,8 @@ class RecordingStore:
 
     @contextmanager
     def _settling(self, settlements: Sequence[Settlement], verb: str) -> Iterator[None]:
-        call = self._note_settling(settlements)
         self._points.reach(f"before-{verb}")
+        call = self._note_settling(settlements)
         with self._doubting(call):
             yield
         self._points.reach(f"after-{verb}")

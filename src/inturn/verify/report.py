@@ -101,10 +101,11 @@ def report_of(folder: Path) -> Report:
     final = Final.read(folder)
     ledger = Ledger(read_all(folder), final)
     recovered = list(recoveries(ledger))
-    return _counted(ledger, recovered, [*judge(ledger), *_late(recovered)])
+    return _counted(ledger, recovered, [*judge(ledger), *late(recovered)])
 
 
-def _late(recovered: list[Recovery]) -> list[Violation]:
+def late(recovered: list[Recovery]) -> list[Violation]:
+    """Return the recoveries that took longer than they may."""
     return [
         Violation(
             promise="P6",

@@ -32,6 +32,7 @@ from inturn.verify.report import Report, report_of
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.2
 START_SECONDS_MAX = 60.0
+ANSWER_SECONDS_MAX = 5.0
 KEEP_SECONDS = 7 * 86_400.0
 
 
@@ -51,6 +52,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
     gap_seconds: float = 1.0  # between faults
     drain_seconds_max: float = 180.0
+    stop_seconds_max: float = 60.0  # for processes that were told to stop
     lease_seconds: float = LEASE_SECONDS
     folder: Path | None = None  # where the history is kept; None: only if something is wrong
     spoil: str | None = None
@@ -154,7 +156,7 @@ class Verification:
     async def _go(self, store: Store, settings: Settings, proxy: Proxy | None) -> Final:
         """Run the crew until all is done; return the store's last word."""
         written = history.History(self.folder, "run")
-        crew = Crew(settings, started=lambda member: self._greet(member))
+        crew = Crew(settings, started=self._greet, stop_seconds_max=self._wanted.stop_seconds_max)
         driver = _Driver(store, settings, written)
         reach = Reach(proxy=proxy, switch=self._switch, kill_backends=driver.kill_backends)
         names = [
@@ -222,9 +224,7 @@ class Verification:
         began_at, is_open = monotonic(), True
         while not self._interrupts:
             self._look(reader, "running")
-            if self._wanted.jobs is not None and len(self._ids) >= self._wanted.jobs:
-                return
-            if self._wanted.seconds is not None and monotonic() - began_at > self._wanted.seconds:
+            if self._is_enough(monotonic() - began_at):
                 return
             self._progress.unfinished = await driver.look()
             if (self._progress.unfinished < BACKLOG_MAX) is not is_open:
@@ -232,6 +232,11 @@ class Verification:
                 for member in crew.producers:
                     member.tell("go" if is_open else "pause")
             await asyncio.sleep(TICK_SECONDS)
+
+    def _is_enough(self, seconds: float) -> bool:
+        """Whether as much was submitted as was wanted, for as long."""
+        wanted = self._wanted
+        return len(self._ids) >= (wanted.jobs or 0) and seconds >= (wanted.seconds or 0.0)
 
     async def _drain(self, reader: history.Reader, driver: _Driver) -> bool:
         """Wait until nothing is left to run; return False if that does not happen."""
@@ -282,7 +287,7 @@ class _Driver:
             return self._unfinished
         self._look_at = monotonic() + LOOK_SECONDS
         with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 is_exhausted = await self._advance()
                 rows = [
                     row
@@ -330,7 +335,7 @@ class _Driver:
 
     async def kill_backends(self, wanted: int) -> int:
         """End connections of the run's own processes to PostgreSQL; return how many."""
-        async with asyncio.timeout(15), self._store.transaction() as transaction:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX), self._store.transaction() as transaction:
             rows = await transaction.execute(
                 "select pg_terminate_backend(pid) from (select pid from pg_stat_activity "
                 f"where application_name = 'inturn-verify-{self._settings.run}' "

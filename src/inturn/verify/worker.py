@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import signal
 import sys
@@ -18,15 +17,21 @@ from inturn.worker.worker import Worker
 
 def main(name: str, settings: Settings) -> None:
     """Work until told to stop."""
-    if settings.spoil is not None:
-        importlib.import_module(settings.spoil)
+    settings.spoil_engine()
     history = History(settings.history_folder(), name)
     clock = SteppedClock()
     app.history, app.points = history, Points(history)
     if settings.store.startswith("sqlite:"):  # on PostgreSQL the time is the database's
         app.clock = clock
     app.use(settings.store)
-    Orders(history, {"die": app.points.arm, "clock": step_clock(clock, history)}).start()
+    Orders(
+        history,
+        {
+            "die": app.points.die_at,
+            "stop": app.points.stop_at,
+            "clock": step_clock(clock, history),
+        },
+    ).start()
     asyncio.run(_work(name, settings, history))
 
 
