@@ -58,6 +58,12 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
     assert ran.err.startswith("inturn: ")
 
 
+def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:
+    ran = run_process("verify", "--keep", str(kept), cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "holds a history already" in ran.err
+
+
 def test_what_is_kept_holds_no_address(kept: Path) -> None:
     assert Final.read(kept).settings.store == ""
 

@@ -109,6 +109,7 @@ class Ledger:
         self.lost_answers = 0  # calls of which nobody knows whether they happened
         self.last_at = 0.0
         self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
+        self._held: dict[str, list[LeaseSeen]] = {}
         self._named: dict[tuple[int, int | None], LeaseSeen] = {}
         self._running: dict[tuple[UUID, int], Run] = {}
         self._lasting: dict[tuple[str, str], float] = {}
@@ -178,7 +179,10 @@ class Ledger:
 
     def leases_of(self, who: str) -> list[LeaseSeen]:
         """Return the leases that a process held."""
-        return [lease for lease in self.leases if lease.who == who]
+        if not self._held:
+            for lease in self.leases:
+                self._held.setdefault(lease.who, []).append(lease)
+        return self._held.get(who, [])
 
     def leases_by_lane(self) -> dict[int, list[LeaseSeen]]:
         """Return the leases of each keyed lane, in the order of their tokens."""

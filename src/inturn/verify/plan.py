@@ -28,6 +28,21 @@ RECENT_MAX = 64
 BATCHES_PER_ROUND = 12
 BACKLOG_MAX = 400  # producers wait while more than this is unfinished
 
+FIRST_EXIT = 10  # the batch that has a poison job for sure
+
+# Handlers that make trouble, each with its share of all jobs; and the others, with their weights.
+MISBEHAVING: tuple[tuple[str, float, Job[..., None]], ...] = (
+    ("raises", 0.05, jobs.flaky),
+    ("raises", 0.01, jobs.hopeless),
+    ("exits", 0.0002, jobs.exits),
+    ("blocks", 0.0015, jobs.blocks),
+    ("eats-memory", 0.001, jobs.eats),
+)
+BEHAVING: tuple[list[Job[..., None]], list[int]] = (
+    [jobs.plain, jobs.effect, jobs.threaded, jobs.isolated],
+    [70, 19, 10, 1],
+)
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a process of a run has to know."""
@@ -109,6 +124,8 @@ class Workload:
         self._batches += 1
         size = 1 if random.random() < 0.3 else random.randint(2, BATCH_MAX)
         made = [self._job() for _ in range(size)]
+        if self._batches == FIRST_EXIT and "exits" in self._settings.handlers:
+            made.append(jobs.exits.using(queue=self._settings.queue, key=self._key()).call().new)
         cancels = [job.id for job in made if random.random() < 0.02]
         again = made if random.random() < 0.05 else []
         for job in made:
@@ -139,23 +156,14 @@ class Workload:
         return _called(job.using(**options), random)  # type: ignore[arg-type]
 
     def _kind(self) -> Job[..., None]:
-        random, handlers = self._random, self._settings.handlers
+        random = self._random
         dice = random.random()
-        if "raises" in handlers and dice < 0.05:
-            return jobs.flaky
-        if "raises" in handlers and dice < 0.06:
-            return jobs.hopeless
-        if "exits" in handlers and dice < 0.0612:
-            return jobs.exits
-        if "blocks" in handlers and dice < 0.0640:
-            return jobs.blocks
-        if "eats-memory" in handlers and dice < 0.0655:
-            return jobs.eats
-        if dice < 0.075:
-            return jobs.isolated
-        if dice < 0.25:
-            return jobs.effect
-        return jobs.threaded if dice < 0.35 else jobs.plain
+        for handler, share, kind in MISBEHAVING:
+            if handler in self._settings.handlers:
+                dice -= share
+                if dice < 0:
+                    return kind
+        return random.choices(*BEHAVING)[0]
 
     def _key(self) -> str:
         random = self._random

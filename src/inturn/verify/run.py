@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import StoreError
+from inturn.model.errors import BadInput, StoreError
 from inturn.model.lane import QueueSettings
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -83,6 +83,11 @@ class Verification:
         self._run = secrets.token_hex(4)
         self.folder = wanted.folder or Path(tempfile.mkdtemp(prefix="inturn-verify-"))
         self.folder.mkdir(parents=True, exist_ok=True)
+        if any(self.folder.glob("*.jsonl")):
+            raise BadInput(
+                f"{self.folder} holds a history already, which another must not be mixed with. "
+                f"Name a folder that is empty, or not there yet."
+            )
         self._is_own = wanted.store is None
         self._url = wanted.store or f"sqlite:///{self.folder / 'verify.db'}"
         self._progress = Progress()
