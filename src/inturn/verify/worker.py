@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 
+from inturn.model.errors import StoreError
 from inturn.verify.history import Began, History, Left
 from inturn.verify.jobs import app
 from inturn.verify.orders import Orders, SteppedClock, step_clock
 from inturn.verify.plan import HAND_MAX, SLOTS, Settings
 from inturn.verify.points import Points
 from inturn.worker.worker import Worker
+
+TROUBLE_SECONDS = 0.2
 
 
 def main(name: str, settings: Settings) -> None:
@@ -46,9 +49,19 @@ async def _work(name: str, settings: Settings, history: History) -> None:
         name=f"{name}-{settings.run}",
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await _open()
     await worker.run(began=lambda: _began(history))
     await app.close()
     history.write(Left())
+
+
+async def _open() -> None:
+    """Open the store, however long it is away: here a supervisor would start the worker again."""
+    while True:
+        try:
+            return await app.open()
+        except StoreError:
+            await asyncio.sleep(TROUBLE_SECONDS)
 
 
 def _began(history: History) -> None:
