@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -136,6 +137,7 @@ def _verify(
         from inturn.verify.run import Wanted
 
         address = call.find_address()
+        switch = _switch(stop_command, start_command)
         if address is not None:
             call.run(lambda store: store.now())  # it is there, has its tables, and answers
         wanted = Wanted(
@@ -145,11 +147,11 @@ def _verify(
             seconds=seconds,
             workers=workers,
             producers=producers,
-            faults=_chosen(fault, "sqlite:" if address is None else address.url),
+            faults=_chosen(fault, "sqlite:" if address is None else address.url, switch),
             gap_seconds=every,
             folder=keep.absolute() if keep is not None else None,
         )
-        report = _run(wanted, _switch(stop_command, start_command))
+        report = _run(wanted, switch)
         shown = None if address is None else address.shown()
         _end(call, report, _again(wanted, shown, fault))
         if keep is None and report.is_good and report.folder is not None:
@@ -207,7 +209,7 @@ def _again(wanted: Wanted, store: str | None, fault: list[str] | None) -> str:
     return shlex.join(words)
 
 
-def _chosen(names: list[str] | None, store: str) -> tuple[str, ...]:
+def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple[str, ...]:
     """Return the faults that are wanted; refuse those that a store cannot have."""
     from inturn.verify.faults import KINDS, NAMES
 
@@ -221,6 +223,10 @@ def _chosen(names: list[str] | None, store: str) -> tuple[str, ...]:
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
         if not kinds[name].is_for(store):
             raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
+    lacking = {"stop-server": switch is None, "cut-connection": not urlsplit(store).hostname}
+    for name in names:
+        if lacking.get(name):
+            raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")
     return tuple(names)
 
 

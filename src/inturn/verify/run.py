@@ -23,6 +23,7 @@ from inturn.store.protocol import Store
 from inturn.verify import faults as fault_kinds
 from inturn.verify import history
 from inturn.verify.crew import LOG_NAME, Crew, Member
+from inturn.verify.driver import Driver
 from inturn.verify.faults import Injector, Reach, Switch
 from inturn.verify.final import Final, read_effects, read_jobs
 from inturn.verify.plan import BACKLOG_MAX, LEASE_SECONDS, SWEEP_SECONDS, Settings
@@ -30,9 +31,7 @@ from inturn.verify.proxy import Proxy
 from inturn.verify.report import Report, report_of
 
 TICK_SECONDS = 0.1
-LOOK_SECONDS = 0.2
 START_SECONDS_MAX = 60.0
-ANSWER_SECONDS_MAX = 5.0
 KEEP_SECONDS = 7 * 86_400.0
 
 
@@ -162,7 +161,7 @@ class Verification:
         """Run the crew until all is done; return the store's last word."""
         written = history.History(self.folder, "run")
         crew = Crew(settings, started=self._greet, stop_seconds_max=self._wanted.stop_seconds_max)
-        driver = _Driver(store, settings, written)
+        driver = Driver(store, settings, written)
         reach = Reach(proxy=proxy, switch=self._switch, kill_backends=driver.kill_backends)
         names = [
             kind.name
@@ -224,7 +223,7 @@ class Verification:
                     roles.add(who.partition("-")[0])
             await asyncio.sleep(TICK_SECONDS)
 
-    async def _produce(self, reader: history.Reader, crew: Crew, driver: _Driver) -> None:
+    async def _produce(self, reader: history.Reader, crew: Crew, driver: Driver) -> None:
         """Let producers submit, no faster than workers can follow, until there is enough."""
         began_at, is_open = monotonic(), True
         while not self._interrupts:
@@ -243,7 +242,7 @@ class Verification:
         wanted = self._wanted
         return len(self._ids) >= (wanted.jobs or 0) and seconds >= (wanted.seconds or 0.0)
 
-    async def _drain(self, reader: history.Reader, driver: _Driver) -> bool:
+    async def _drain(self, reader: history.Reader, driver: Driver) -> bool:
         """Wait until nothing is left to run; return False if that does not happen."""
         give_up_at = monotonic() + self._wanted.drain_seconds_max
         while monotonic() < give_up_at and self._interrupts < 2:
@@ -272,81 +271,6 @@ class Verification:
         self._progress.phase = phase
         self._progress.seconds = monotonic() - self._began_at
         self._shown(self._progress)
-
-
-class _Driver:
-    """Looks at the run's queues, advances the gate, and clears what keeps the end away."""
-
-    def __init__(self, store: Store, settings: Settings, written: history.History) -> None:
-        self._store, self._settings, self._history = store, settings, written
-        self._gate = 0
-        self._gate_asked_at: float | None = None  # the first call without an answer
-        self._look_at = 0.0
-        self._unfinished = 0
-        self._sure = 0
-        self.is_done = False
-
-    async def look(self) -> int:
-        """Return how much is unfinished, as of a moment ago."""
-        if monotonic() < self._look_at:
-            return self._unfinished
-        self._look_at = monotonic() + LOOK_SECONDS
-        with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                is_exhausted = await self._advance()
-                rows = [
-                    row
-                    for row in await self._store.queues()
-                    if row.name in (self._settings.queue, self._settings.rounds)
-                ]
-                active = sum(r.waiting + r.running + r.scheduled + r.retrying for r in rows)
-                blocked = sum(row.blocked for row in rows)
-                self._unfinished = active + blocked
-                if blocked and not active:
-                    await self._drop_dead_letters()
-                self._sure = self._sure + 1 if is_exhausted and not self._unfinished else 0
-                self.is_done = self._sure > 1
-        return self._unfinished
-
-    async def _advance(self) -> bool:
-        """Ask the gate to advance; say whether no round is left."""
-        if self._gate_asked_at is None:
-            self._gate_asked_at = monotonic()
-        gate = await self._store.advance_gate(self._settings.rounds)
-        if gate.round > self._gate:
-            self._history.write(
-                history.GateMoved(
-                    asked_at=self._gate_asked_at,
-                    queue=self._settings.rounds,
-                    before=self._gate,
-                    round=gate.round,
-                )
-            )
-            self._gate = gate.round
-        self._gate_asked_at = None
-        return gate.exhausted
-
-    async def _drop_dead_letters(self) -> None:
-        """Drop what others wait for in vain, so that they end as well."""
-        for queue in (self._settings.queue, self._settings.rounds):
-            page = await self._store.dead_letters(queue=queue, rows_max=1_000)
-            for letter in page.rows:
-                if letter.job.id in await self._store.dead_drop([letter.job.id], by="verify"):
-                    self._history.write(
-                        history.Dropped(
-                            job=letter.job.id, attempts=letter.attempts, reason=letter.reason
-                        )
-                    )
-
-    async def kill_backends(self, wanted: int) -> int:
-        """End connections of the run's own processes to PostgreSQL; return how many."""
-        async with asyncio.timeout(ANSWER_SECONDS_MAX), self._store.transaction() as transaction:
-            rows = await transaction.execute(
-                "select pg_terminate_backend(pid) from (select pid from pg_stat_activity "
-                f"where application_name = 'inturn-verify-{self._settings.run}' "
-                f"order by random() limit {wanted}) own"
-            )
-        return len(rows)
 
 
 async def _clean(store: Store, settings: Settings) -> None:
