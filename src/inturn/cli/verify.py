@@ -172,8 +172,10 @@ def _run(wanted: Wanted, switch: Switch | None) -> Report:
 
 def _line(now: Progress) -> Text:
     return Text(
-        f"{now.phase:<9} {now.seconds:5.0f} s  {now.accepted:,} accepted  {now.settled:,} settled  "
-        f"{now.unfinished:,} unfinished  {now.faults:,} faults   (Ctrl-C stops, and checks)"
+        f"{now.phase:<8} {now.seconds:4.0f} s  {now.accepted:,} accepted  "
+        f"{now.unfinished:,} unfinished  {now.faults:,} faults  (Ctrl-C ends it)",
+        no_wrap=True,
+        overflow="ellipsis",
     )
 
 

@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             )
         found = [
             f"store      {self.store}, seed {self.seed}, {self.seconds:.0f} s, "
-            f"{self.workers} workers, {self.producers} producers",
+            f"{_many(self.workers, 'worker')}, {_many(self.producers, 'producer')}",
             f"jobs       {self.jobs:,} accepted in {self.batches:,} batches under {self.keys:,} "
             f"keys; {self.done:,} done, {self.dead:,} dead, {self.cancelled:,} cancelled"
             + (f", {self.other:,} not finished" if self.other else ""),
@@ -79,7 +79,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_good:
             promises = len({name for name, _ in RULES.values() if name.startswith("P")})
             return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
-        lines = [f"{len(self.violations):,} violations"]
+        lines = [_many(len(self.violations), "violation")]
         for rule, count in Counter(one.rule for one in self.violations).items():
             some = [one for one in self.violations if one.rule == rule]
             lines.append(f"  {some[0].promise} {rule}: {count:,}")
@@ -87,6 +87,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             if count > SHOWN_PER_RULE:
                 lines.append(f"    … and {count - SHOWN_PER_RULE:,} more")
         return lines
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -63,7 +63,6 @@ class Progress(msgspec.Struct):
     phase: str = "starting"
     seconds: float = 0.0
     accepted: int = 0
-    settled: int = 0
     faults: int = 0
     unfinished: int = 0
 
@@ -262,8 +261,6 @@ class Verification:
         if isinstance(event, history.Accepted):
             self._ids.update(place.id for place in event.places)
             self._progress.accepted = len(self._ids)
-        elif isinstance(event, history.Settling):
-            self._progress.settled += len(event.verdicts)
         elif isinstance(event, history.Fault):
             self._progress.faults += 1
 
