@@ -23,7 +23,11 @@ _calls = count(1)  # of this process: an answer names the call that it is to
 
 
 class RecordingStore:
-    """A store that keeps a history. Every verb does what it does without one."""
+    """A store that keeps a history. Every verb does what it does without one.
+
+    A process that dies after a call has written down its answer: rules may then hold the store to
+    it, though nobody acted on it.
+    """
 
     def __init__(self, store: Store, written: history.History, points: Points) -> None:
         self._store, self._history, self._points = store, written, points
@@ -40,9 +44,9 @@ class RecordingStore:
         self._points.reach("before-enqueue")
         with self._doubting(call):
             tickets = await self._store.enqueue(jobs, connection=connection)
-        self._points.reach("after-enqueue")
         places = tuple(history.Place(t.id, t.lane, t.position, t.duplicate) for t in tickets)
         self._history.write(history.Accepted(call=call, places=places))
+        self._points.reach("after-enqueue")
         return tickets
 
     async def cancel(self, job: UUID, *, by: str) -> JobState:
@@ -58,14 +62,15 @@ class RecordingStore:
         asked_at = monotonic()
         self._points.reach("before-claim")
         claims = await self._store.claim(queue, lease_seconds=lease_seconds, **options)
-        self._points.reach("after-claim")
         self._note_claims(queue, asked_at, lease_seconds, claims)
+        self._points.reach("after-claim")
         return claims
 
     async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
         with self._settling(settlements, "settle"):
             await self._store.settle(settlements, worker=worker)
+        self._points.reach("after-settle")
 
     async def turn(
         self, settlements: Sequence[Settlement], queue: str, *, lease_seconds: float, **options: Any
@@ -77,6 +82,7 @@ class RecordingStore:
                 settlements, queue, lease_seconds=lease_seconds, **options
             )
         self._note_claims(queue, asked_at, lease_seconds, claims)
+        self._points.reach("after-turn")
         return claims
 
     @asynccontextmanager
@@ -108,13 +114,13 @@ class RecordingStore:
         asked_at = monotonic()
         self._points.reach("before-extend")
         lost = await self._store.extend(leases, lease_seconds=lease_seconds)
-        self._points.reach("after-extend")
         gone = {(lease.token, lease.lane) for lease in lost}
         kept = tuple(p for lease in leases if (p := (lease.token, lease.lane)) not in gone)
         if kept:
             self._history.write(
                 history.Extended(asked_at=asked_at, lease_seconds=lease_seconds, kept=kept)
             )
+        self._points.reach("after-extend")
         return lost
 
     async def reclaim(self, **options: Any) -> Reclaimed:
@@ -152,7 +158,6 @@ class RecordingStore:
         call = self._note_settling(settlements)
         with self._doubting(call):
             yield
-        self._points.reach(f"after-{verb}")
         self._history.write(history.Settled(call=call))
 
     def _note_settling(self, settlements: Iterable[Settlement]) -> int:

@@ -210,7 +210,7 @@ def burying(ledger: Ledger) -> Iterator[str]:
 
 def suspects(ledger: Ledger) -> Iterator[str]:
     """Only a job that was alone when its worker died has that crash counted against it."""
-    unseen = sum(how in ("after-claim", "after-turn") for _, _, how in ledger.deaths)
+    unseen = int(bool(ledger.deaths))  # a worker may die before it has written down its claim
     for job, crashes in _buried_for_crashes(ledger):
         alone = [
             lease
