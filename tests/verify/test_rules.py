@@ -304,6 +304,12 @@ def stories() -> Iterator[tuple[str, Story]]:
     yield "batches", story
 
     story = sound()
+    story.submit(job(C), answer=False)
+    story.say("producer-1-1", history.Refused(call=story.calls, error="QueueFull"))
+    story.end(C, JobState.WAITING)
+    yield "batches", story
+
+    story = sound()
     story.ends = {"worker-1-1": 1}
     yield "processes", story
 

@@ -295,19 +295,16 @@ def dedupe(ledger: Ledger) -> Iterator[str]:
 
 def batches(ledger: Ledger) -> Iterator[str]:
     """A batch is accepted whole or not at all."""
+    final = ledger.final.jobs
     for submission in ledger.submissions:
-        known = [
-            job.id in ledger.final.jobs for job in submission.jobs if job.dedupe is None
-        ]  # of a dedupe key the first job is kept, under its own id
-        if submission.is_refused and submission.answered_at == inf:
-            wrong = any(
-                job.id in ledger.final.jobs and job.id not in ledger.accepted_at
-                for job in submission.jobs
-            )
-            if wrong:
-                yield f"a batch of {len(known)} was refused, and some of it is in the store"
-        elif any(known) and not all(known):
-            yield f"of a batch of {len(known)} jobs {sum(known)} are in the store"
+        # Of jobs with one dedupe key the first is kept, under its own id.
+        ids = [job.id for job in submission.jobs if job.dedupe is None]
+        stored = [id for id in ids if id in final]
+        if submission.is_refused:
+            if any(id not in ledger.accepted_at for id in stored):
+                yield f"a batch of {len(ids)} jobs was refused, and some of it is in the store"
+        elif 0 < len(stored) < len(ids):
+            yield f"of a batch of {len(ids)} jobs {len(stored)} are in the store"
 
 
 def processes(ledger: Ledger) -> Iterator[str]:
