@@ -365,6 +365,23 @@ def test_a_job_runs_again_after_a_lost_lease_and_only_its_last_holder_settles() 
     assert story.broken() == set()
 
 
+def test_a_settle_that_is_refused_after_a_lost_connection_may_have_happened() -> None:
+    """The store settles again by itself, and finds the lease gone: the first time it did it."""
+    story = sound()
+    story.submit(job(C))
+    story.claim("worker-1-1", 3, (C, 3, 1))
+    story.run("worker-1-1", 3, C)
+    story.settle("worker-1-1", 3, C, answer=False)
+    refused = history.Refused(call=story.calls, error="LeaseLost")
+    story.end(C)
+    story.say("worker-1-1", refused)
+    assert story.broken() == {"accounted"}
+    story.said.pop()
+    story.say("run", history.Fault(name="cut-connection", target="proxy"))
+    story.say("worker-1-1", refused)
+    assert story.broken() == set()
+
+
 def test_a_wrong_clock_excuses_what_it_decides() -> None:
     story = Story()
     story.submit(job(A, delay_seconds=60.0))

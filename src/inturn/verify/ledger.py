@@ -18,6 +18,11 @@ from inturn.model.job import JobState
 from inturn.verify import history
 from inturn.verify.final import Final
 
+# A store that loses its connection in the middle of a settle settles again, and may find that it
+# had settled: the lease is gone, and nobody knows which of the two it was. What was to be cut is
+# cut when it is used next, which is soon.
+CUT_SECONDS = 2.0
+
 Interval = tuple[float, float]
 Entry = TypeVar("Entry")
 
@@ -109,6 +114,7 @@ class Ledger:
         self.lost_answers = 0  # calls of which nobody knows whether they happened
         self.last_at = 0.0
         self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
+        self._cuts: list[float] = []  # when connections were lost
         self._held: dict[str, list[LeaseSeen]] = {}
         self._named: dict[tuple[int, int | None], LeaseSeen] = {}
         self._running: dict[tuple[UUID, int], Run] = {}
@@ -284,7 +290,10 @@ class Ledger:
         elif asked is not None and not isinstance(event, history.Doubted):
             for settle in asked:
                 settle.answered_at = event.at
-                settle.is_taken = isinstance(event, history.Settled)
+                if isinstance(event, history.Settled):
+                    settle.is_taken = True
+                elif not any(cut > settle.at - CUT_SECONDS for cut in self._cuts[-9:]):
+                    settle.is_taken = False
 
     def _claimed(self, who: str, event: history.Claimed) -> None:
         for one in event.leases:
@@ -329,6 +338,8 @@ class Ledger:
         self.faults.append(event)
         if event.name in ("kill-worker", "kill-at") and event.target.startswith("worker"):
             self.deaths.append((event.at, event.target, event.detail or event.name))
+        if event.name in ("cut-connection", "kill-backend", "stop-server"):
+            self._cuts.append(event.at)
         if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
             self._lasting[event.name, event.target] = event.at
 
