@@ -388,6 +388,9 @@ def test_a_wrong_clock_excuses_what_it_decides() -> None:
     story.say("worker-1-1", history.Fault(name="clock-step", target="worker-1-1"))
     story.done("worker-1-1", 1, A)
     assert story.broken() == set()
+    story.say("worker-1-1", history.Fault(name="clock-step", target="worker-1-1"))  # once more
+    story.say("worker-1-1", history.Mended(name="clock-step", target="worker-1-1"))
+    assert story.broken() == set()
 
 
 def test_time_that_something_stood_still_is_no_recovery_time() -> None:

@@ -341,7 +341,7 @@ class Ledger:
         if event.name in ("cut-connection", "kill-backend", "stop-server"):
             self._cuts.append(event.at)
         if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
-            self._lasting[event.name, event.target] = event.at
+            self._lasting.setdefault((event.name, event.target), event.at)
 
     def _note_interval(self, name: str, interval: Interval) -> None:
         (self.wrong_clocks if name == "clock-step" else self.pauses).append(interval)
