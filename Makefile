@@ -45,9 +45,10 @@ bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 bench-worker: $(STAMP) ## Measure workers beside other queues', submitting, latency, memory
 	$(BIN)/python -m bench.worker
 
-chaos: $(STAMP) ## Run the long simulation on both stores (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL)
+chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then verify both stores for minutes
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000) --store postgres --seconds $(or $(SECONDS_MAX),180)
+	$(BIN)/python -m tests.verify $(ARGS)
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

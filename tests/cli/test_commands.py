@@ -108,6 +108,7 @@ def undocumented(text: str) -> Iterator[str]:
 def test_there_are_the_commands_that_were_promised() -> None:
     assert set(COMMANDS) == {
         "demo",
+        "verify",
         "work",
         "status",
         "submit",

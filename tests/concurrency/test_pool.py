@@ -57,6 +57,14 @@ async def test_what_a_transaction_sets_for_its_session_ends_with_it(database: st
                 await t.execute(f"create temporary table own{number} (n int)")
 
 
+@pytest.mark.parametrize(("asked", "called"), [("", "inturn"), ("?application_name=shop", "shop")])
+async def test_connections_are_called_as_the_url_says(
+    database: str, asked: str, called: str
+) -> None:
+    async with opened(f"{database}{asked}") as store, store.transaction() as t:
+        assert await t.execute("select current_setting('application_name')") == [(called,)]
+
+
 async def test_who_waits_for_a_connection_gets_the_one_that_is_given_back(database: str) -> None:
     async with opened(database, connections_max=1, patience_seconds=5) as store:
         await store.queues()  # leaves the one connection at hand

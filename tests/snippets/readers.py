@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import runpy
+import shlex
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import prometheus_client
 import psycopg
@@ -19,8 +21,10 @@ import pytest
 import inturn
 from inturn.model.job import JobState, JobView
 from inturn.store.protocol import Page, Store
+from inturn.verify.report import Report
 from tests.cli.conftest import migrate
 from tests.cli.support import on_store
+from tests.cli.test_commands import COMMANDS
 from tests.postgres_server import PostgresServer
 from tests.snippets.blocks import Block, blocks_of
 from tests.snippets.reader import STORE, Reader
@@ -314,6 +318,26 @@ class Testing(Reader):
         assert f"{self.tests} passed" in self.printed
 
 
+class Verify(Reader):
+    """Reads what is typed, and runs none of it: tests/verify does, for minutes."""
+
+    def _console(self, text: str) -> None:
+        for line in text.replace("\\\n", " ").splitlines():
+            program, name, *arguments = shlex.split(line, comments=True)
+            assert program == "inturn"
+            with COMMANDS[name].make_context(name, arguments):
+                pass
+
+    def _text(self, text: str) -> None:
+        """See that these are the lines of a report."""
+        counted: dict[str, Any] = dict.fromkeys(Report.__struct_fields__, 0) | {
+            "faults": {}, "handlers": {}, "violations": [], "recovery_seconds_max": None,
+        }  # fmt: skip
+        said = Report(**counted).lines()
+        assert [line.split()[:1] for line in text.splitlines()] == [one.split()[:1] for one in said]
+        assert text.splitlines()[-1] == said[-1]
+
+
 READERS: dict[str, type[Reader]] = {
     "README.md": Readme,
     "docs/start.md": Start,
@@ -326,6 +350,7 @@ READERS: dict[str, type[Reader]] = {
     "docs/guides/retries.md": Retries,
     "docs/guides/sqlite.md": Sqlite,
     "docs/guides/testing.md": Testing,
+    "docs/guides/verify.md": Verify,
 }
 
 

@@ -16,6 +16,7 @@ from inturn.model.job import JobState, NewJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.worker_events import BuriedDeadly, WorkerEvent
 from inturn.queue.app import App
+from inturn.queue.context import Context
 from inturn.worker import quarantine
 from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS, Quarantine
 from inturn.worker.runs import Run
@@ -130,6 +131,26 @@ async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.Monke
         await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30, 60)
     assert beside
     assert all(one == ["suspect"] for one in beside)
+
+
+async def test_a_worker_goes_on_after_a_suspect_that_settled_itself(app: App) -> None:
+    """With its own transaction it is done at its commit, and nobody has to be told."""
+    ran: list[str] = []
+
+    @app.job
+    async def suspect(ctx: Context) -> None:
+        async with ctx.transaction():
+            ran.append("suspect")
+
+    @app.job
+    async def work() -> None:
+        ran.append("work")
+
+    await claim_and_vanish(app, 3)
+    await take_leases(app, worker="gone")
+    async with working(app, slots=5):
+        await until(lambda: ran.count("suspect") == 3, 60)
+        await (await work.submit()).result(timeout=30)
 
 
 async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_rest(

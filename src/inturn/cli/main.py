@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from inturn import __version__
-from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, work, workers
+from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, verify, work, workers
 from inturn.cli.exits import ExitCode, complain, told
 from inturn.cli.options import flag
 from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
@@ -125,6 +125,7 @@ app.add_typer(queues.app, name="queues")
 workers.add_to(app)
 app.add_typer(store.app, name="store")
 submit.add_to(app)
+verify.add_to(app)
 
 if __name__ == "__main__":
     main()

@@ -267,11 +267,15 @@ class App:
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""
-        store = connect(self.url, clock=self.clock)
+        store = self.spare_store()
         try:
             return await store.migrate()
         finally:
             await store.close()
+
+    def spare_store(self) -> Store:
+        """Return the store once more, not open: for a thread of its own."""
+        return connect(self.url, clock=self.clock)
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Call the store, on the loop where it lives."""

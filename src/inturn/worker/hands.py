@@ -125,12 +125,16 @@ class Hands:
         self._tickets.update(zip(tickets, holds, strict=True))
         return runs
 
-    def collect(self) -> tuple[int, int]:
-        """Take in what has ended; return how many jobs, and how many have settled themselves."""
-        count, settled = len(self._ended), 0
+    def collect(self) -> tuple[int, list[Run]]:
+        """Take in what has ended; return how many jobs, and the runs of those that have settled
+        themselves.
+        """
+        count = len(self._ended)
+        settled: list[Run] = []
         for _ in range(count):
             run, outcome, is_settled = self._ended.popleft()
-            settled += is_settled
+            if is_settled:
+                settled.append(run)
             self.runs.note(run, outcome, is_settled=is_settled)
         for ticket in self._completions.take_now():
             self._tickets.pop(ticket, None)

@@ -13,7 +13,6 @@ from inturn.model.errors import StoreError
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.queue.app import App
-from inturn.store.address import connect
 from inturn.store.protocol import Store
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
@@ -65,9 +64,7 @@ class Presence:
         if store.is_private:  # there is one store, and nobody else to take its jobs
             beating = beating_here(make(store))
         else:
-            beating = beating_elsewhere(
-                lambda: connect(self._app.url, clock=self._app.clock), make, is_hurried=is_hurried
-            )
+            beating = beating_elsewhere(self._app.spare_store, make, is_hurried=is_hurried)
         try:
             async with beating:
                 yield

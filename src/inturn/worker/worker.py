@@ -313,7 +313,9 @@ class Worker:
 
     def _collect(self) -> None:
         count, settled = self._hands.collect()
-        self.record.counts.done += settled
+        self.record.counts.done += len(settled)
+        for run in settled:
+            self._quarantine.end(run)
         if count:
             self._prefetch.ended(count, perf_counter() - self._began)
             self._began = perf_counter()

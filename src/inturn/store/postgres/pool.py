@@ -12,7 +12,7 @@ import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreUnavailable
 from inturn.store.postgres.faults import GONE, crossed, is_crossed, told
-from inturn.store.postgres.url import read_url
+from inturn.store.postgres.url import application_name, read_url
 
 Answer = TypeVar("Answer")
 Connection = Any
@@ -48,7 +48,7 @@ class Pool:
         self.patience_seconds = patience_seconds
         self._connections_max = connections_max
         self._settings = {
-            "application_name": "inturn",
+            "application_name": application_name(url),
             "statement_timeout": str(int(statement_seconds * 1000)),
             "lock_timeout": str(int(lock_seconds * 1000)),
             "default_transaction_isolation": "read committed",
@@ -115,7 +115,8 @@ class Pool:
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
         with told():
-            return await asyncpg.connect(self.url, server_settings={"application_name": "inturn"})
+            named = {"application_name": self._settings["application_name"]}
+            return await asyncpg.connect(self.url, server_settings=named)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from inturn.model.errors import InvalidStoreURL
 from inturn.store.options import Known, read_options
@@ -55,6 +55,11 @@ def read_url(url: str) -> tuple[str, bool]:
     if options.pop("pooler", None) is None:
         return url, False
     return urlunsplit(parts._replace(query=urlencode(options))), True
+
+
+def application_name(url: str) -> str:
+    """Return what connections are called in the server's lists: as the URL says, or inturn."""
+    return dict(parse_qsl(urlsplit(url).query)).get("application_name") or "inturn"
 
 
 def _check_port(port: str) -> None:

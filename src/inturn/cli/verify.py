@@ -1,0 +1,253 @@
+"""``inturn verify``: run producers and workers, let things go wrong, and check every promise."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from inturn.cli.call import Call, command
+from inturn.cli.exits import ExitCode, complain
+from inturn.cli.options import flag
+from inturn.cli.plain import plain
+from inturn.model.errors import BadInput
+
+if TYPE_CHECKING:
+    # What runs workers is imported where it is needed, so that the other commands start fast.
+    from inturn.verify.faults import Switch
+    from inturn.verify.report import Report
+    from inturn.verify.run import Progress, Wanted
+
+JOBS_DEFAULT = 2_000
+SEED_MAX = 1_000_000
+
+JobsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Submit at least so many; 2,000 if nothing is said."),
+]
+SecondsOption = Annotated[
+    float | None, typer.Option(min=1.0, help="Submit for at least so many seconds.")
+]
+WorkersOption = Annotated[int, typer.Option(min=1, max=100, help="How many worker processes.")]
+ProducersOption = Annotated[int, typer.Option(min=1, max=100, help="How many producer processes.")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(help="What is submitted and what goes wrong, as before.", show_default=False),
+]
+FaultsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fault",
+        metavar="NAME",
+        help="Only this fault; repeatable. Else all that can be. none: none.",
+        show_default=False,
+    ),
+]
+EveryOption = Annotated[
+    float, typer.Option("--every", min=0.05, help="Seconds between two faults, about.")
+]
+KeepOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Keep the history here. Else it is kept only if a promise was broken.",
+        show_default=False,
+    ),
+]
+CheckOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Run nothing: check a history that was kept.",
+        show_default=False,
+    ),
+]
+StopOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop-command",
+        metavar="COMMAND",
+        help="Stops the database server; one of several is drawn.",
+        show_default=False,
+    ),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--start-command",
+        metavar="COMMAND",
+        help="Starts it again, and returns when it answers.",
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make this a command of ``app``."""
+    command(
+        app,
+        "verify",
+        "inturn verify",
+        "inturn verify --store postgresql://app@db.example/app --seconds 60",
+        "inturn verify --fault kill-worker --fault stop-worker --seed 7",
+        "inturn verify --check ./history",
+    )(_verify)
+
+
+def _verify(
+    call: Call,
+    jobs: JobsOption = None,
+    seconds: SecondsOption = None,
+    workers: WorkersOption = 3,
+    producers: ProducersOption = 2,
+    seed: SeedOption = None,
+    fault: FaultsOption = None,
+    every: EveryOption = 1.0,
+    list_faults: Annotated[
+        bool, flag("--list-faults", help="Say which faults there are, and run nothing.")
+    ] = False,
+    keep: KeepOption = None,
+    check: CheckOption = None,
+    stop_command: StopOption = None,
+    start_command: StartOption = None,
+) -> None:
+    """Run producers and workers, let things go wrong, and check every promise.
+
+    Without a store it makes one of its own. On yours it uses queues of its own, and leaves all
+    others alone; leaves with 1 if a promise was not kept, and says how to see it again.
+    """
+    if list_faults:
+        _list_faults(call)
+    elif check is not None:
+        from inturn.verify.report import report_of
+
+        _end(call, report_of(check), None)
+    else:
+        from inturn.verify.run import Wanted
+
+        address = call.find_address()
+        switch = _switch(stop_command, start_command)
+        if address is not None:
+            call.run(lambda store: store.now())  # it is there, has its tables, and answers
+        wanted = Wanted(
+            store=None if address is None else address.url,
+            seed=secrets.randbelow(SEED_MAX) if seed is None else seed,
+            jobs=JOBS_DEFAULT if jobs is None and seconds is None else jobs,
+            seconds=seconds,
+            workers=workers,
+            producers=producers,
+            faults=_chosen(fault, "sqlite:" if address is None else address.url, switch),
+            gap_seconds=every,
+            folder=keep.absolute() if keep is not None else None,
+        )
+        report = _run(wanted, switch)
+        shown = None if address is None else address.shown()
+        _end(call, report, _again(wanted, shown, fault))
+        if keep is None and report.is_good and report.folder is not None:
+            shutil.rmtree(report.folder, ignore_errors=True)
+
+
+def _run(wanted: Wanted, switch: Switch | None) -> Report:
+    """Run it, with a line of progress where a person looks on."""
+    from inturn.verify.run import Verification
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        return asyncio.run(Verification(wanted, switch=switch).run())
+    with Live(console=console, transient=True, refresh_per_second=8) as live:
+        show = Verification(wanted, switch=switch, shown=lambda now: live.update(_line(now)))
+        return asyncio.run(show.run())
+
+
+def _line(now: Progress) -> Text:
+    return Text(
+        f"{now.phase:<8} {now.seconds:4.0f} s  {now.accepted:,} accepted  "
+        f"{now.unfinished:,} unfinished  {now.faults:,} faults  (Ctrl-C ends it)",
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+
+
+def _end(call: Call, report: Report, again: str | None) -> None:
+    """Print a report, and leave with what it comes to."""
+    document = msgspec.to_builtins(report) | {"is_good": report.is_good, "again": again}
+    call.out.answer(document, plain("\n".join(report.lines())))
+    if not report.is_good:
+        sys.stdout.flush()
+        where = f"The history is in {report.folder}." if report.folder is not None else ""
+        complain(
+            f"{len(report.violations)} violations. {where}".strip(),
+            "" if again is None else f"Again, with the same seed: {again}",
+        )
+        raise typer.Exit(ExitCode.NO)
+    if report.is_interrupted and again is not None:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _again(wanted: Wanted, store: str | None, fault: list[str] | None) -> str:
+    """Return the command that runs the same again."""
+    words = ["inturn", "verify", "--seed", str(wanted.seed)]
+    if store is not None:
+        words += ["--store", store]
+    if wanted.jobs is not None:
+        words += ["--jobs", str(wanted.jobs)]
+    if wanted.seconds is not None:
+        words += ["--seconds", f"{wanted.seconds:g}"]
+    words += ["--workers", str(wanted.workers), "--producers", str(wanted.producers)]
+    words += ["--every", f"{wanted.gap_seconds:g}"]
+    for name in fault or ():
+        words += ["--fault", name]
+    return shlex.join(words)
+
+
+def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple[str, ...]:
+    """Return the faults that are wanted; refuse those that a store cannot have."""
+    from inturn.verify.faults import KINDS, NAMES
+
+    if not names:
+        return NAMES
+    if names == ["none"]:
+        return ()
+    kinds = {kind.name: kind for kind in KINDS}
+    for name in names:
+        if name not in kinds:
+            raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
+        if not kinds[name].is_for(store):
+            raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
+    lacking = {"stop-server": switch is None, "cut-connection": not urlsplit(store).hostname}
+    for name in names:
+        if lacking.get(name):
+            raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")
+    return tuple(names)
+
+
+def _switch(stops: list[str] | None, start: str | None) -> Switch | None:
+    from inturn.verify.faults import CommandSwitch
+
+    if not stops and start is None:
+        return None
+    if not stops or start is None:
+        raise BadInput("--stop-command and --start-command belong together: give both.")
+    return CommandSwitch(stops, start)
+
+
+def _list_faults(call: Call) -> None:
+    from inturn.verify.faults import KINDS
+
+    document = {"faults": [msgspec.to_builtins(kind) for kind in KINDS]}
+    lines = []
+    for kind in KINDS:
+        where = "; needs ".join(filter(None, (kind.store_name, kind.needs)))
+        lines.append(f"{kind.name:<20} {kind.what}" + (f" ({where})" if where else ""))
+    call.out.answer(document, "\n".join(lines))

@@ -1,0 +1,307 @@
+"""The faults: what may go wrong, each by its name, and who makes it happen."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from inturn.model.errors import StoreError
+from inturn.verify.crew import Crew, Member
+from inturn.verify.history import Fault, History, Mended
+from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
+from inturn.verify.proxy import Proxy
+
+CLOCK_SECONDS_MAX = 5.0
+STALL_SECONDS_MAX = 0.8
+CLOSING_SECONDS = 20.0  # for what lasts, to be mended at the end
+
+
+_SCHEMES = {"sqlite": ("sqlite:",), "postgresql": ("postgresql:", "postgres:")}
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A sort of fault: what it is, and where it can be."""
+
+    name: str
+    what: str
+    on: str = "both"  # stores: both, sqlite, postgresql
+    needs: str | None = None  # what a run must have been given for it
+
+    @property
+    def store_name(self) -> str:
+        """The one store that it is for, as people call it; of one for both, nothing."""
+        return {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(self.on, "")
+
+    def is_for(self, store: str) -> bool:
+        """Whether it can be on the store of a URL."""
+        return self.on == "both" or store.startswith(_SCHEMES[self.on])
+
+    @property
+    def handler(self) -> str | None:
+        """Of a fault that lies in the handlers: which."""
+        return self.name.removeprefix("handler-") if self.name.startswith("handler-") else None
+
+
+KINDS = (
+    Kind(name="kill-worker", what="kill -9 of a worker, at any moment"),
+    Kind(name="kill-producer", what="kill -9 of a producer, at any moment"),
+    Kind(
+        name="kill-at",
+        what="a process kills itself at a named point: before or after claim, settle, turn, "
+        "extend, enqueue, before a commit, in a handler, between a handler and its settle",
+    ),
+    Kind(
+        name="stop-worker",
+        what="SIGSTOP of a worker for longer than its lease, then SIGCONT; at any moment, or right "
+        "before it settles",
+    ),
+    Kind(
+        name="stall",
+        what="SIGSTOP of a process for less than a lease; on SQLite it may hold the file's lock: "
+        "what a slow disk looks like",
+    ),
+    Kind(name="kill-backend", what="pg_terminate_backend on the run's own", on="postgresql"),
+    Kind(
+        name="stop-server",
+        what="the database server is stopped, and started again",
+        on="postgresql",
+        needs="--stop-command and --start-command",
+    ),
+    Kind(
+        name="cut-connection",
+        what="a proxy cuts a connection in the middle of a statement, or before its answer",
+        on="postgresql",
+        needs="a host and port in the store's URL",
+    ),
+    Kind(name="clock-step", what="the clock of a worker jumps by seconds", on="sqlite"),
+    Kind(name="full-disk", what="no file of a process can grow for a while", on="sqlite"),
+    Kind(name="handler-raises", what="handlers that fail a few times, and some that always do"),
+    Kind(name="handler-exits", what="handlers that end their worker's process"),
+    Kind(name="handler-blocks", what="handlers that block the event loop, past their lease, too"),
+    Kind(name="handler-eats-memory", what="handlers that eat memory until there is no more"),
+)
+NAMES = tuple(kind.name for kind in KINDS)
+
+
+class Switch(Protocol):
+    """Stops and starts the database server."""
+
+    def choose(self, random: Random) -> str:
+        """Choose a way to stop it."""
+        ...
+
+    async def stop(self, how: str) -> None:
+        """Stop it in this way."""
+        ...
+
+    async def start(self) -> None:
+        """Start it, and return when it answers."""
+        ...
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What an injector can lay its hands on, beside the crew."""
+
+    proxy: Proxy | None = None
+    switch: Switch | None = None
+    kill_backends: Callable[[int], Awaitable[int]] | None = None  # how many to kill → were killed
+
+
+def possible(kind: Kind, *, store: str, reach: Reach) -> bool:
+    """Whether a fault can be made on a store, with what there is."""
+    if not kind.is_for(store):
+        return False
+    has = {"stop-server": reach.switch, "cut-connection": reach.proxy}
+    return has.get(kind.name, True) is not None
+
+
+class Injector:
+    """Makes one fault after another, drawn from a seed."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        history: History,
+        random: Random,
+        *,
+        names: Sequence[str],
+        reach: Reach,
+        gap_seconds: float,
+        lease_seconds: float,
+    ) -> None:
+        self._crew, self._history, self._random = crew, history, random
+        self._names = [name for name in names if not name.startswith("handler-")]
+        self._reach = reach
+        self._gap_seconds, self._lease_seconds = gap_seconds, lease_seconds
+        self._lasting: set[asyncio.Task[None]] = set()
+        self._makers: dict[str, Callable[[], Awaitable[None]]] = {
+            "kill-worker": self._kill_worker,
+            "kill-producer": self._kill_producer,
+            "kill-at": self._kill_at,
+            "stop-worker": self._stop_worker,
+            "stall": self._stall,
+            "kill-backend": self._kill_backend,
+            "stop-server": self._stop_server,
+            "cut-connection": self._cut_connection,
+            "clock-step": self._step_clock,
+            "full-disk": self._fill_disk,
+        }
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Make faults until told to stop; then see that what lasts is mended."""
+        while self._names:
+            pause = self._gap_seconds * self._random.uniform(0.5, 1.5)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await until.wait()
+            if until.is_set():
+                break
+            lasting = asyncio.create_task(self._make(self._random.choice(self._names)))
+            self._lasting.add(lasting)
+            lasting.add_done_callback(self._lasting.discard)
+        await until.wait()
+        if self._lasting:
+            await asyncio.wait(set(self._lasting), timeout=CLOSING_SECONDS)
+
+    async def _make(self, name: str) -> None:
+        await self._makers[name]()
+
+    # Processes
+
+    async def _kill_worker(self) -> None:
+        self._kill("kill-worker", self._crew.workers)
+
+    async def _kill_producer(self) -> None:
+        self._kill("kill-producer", self._crew.producers)
+
+    def _kill(self, name: str, members: Sequence[Member]) -> None:
+        if (member := self._choose(members)) is not None:
+            self._note(name, member.name)
+            member.signal(signal.SIGKILL)
+
+    async def _kill_at(self) -> None:
+        """Arm a point; the process itself writes down that it died there."""
+        members = self._crew.producers if self._random.random() < 0.3 else self._crew.workers
+        points = PRODUCER_POINTS if members is self._crew.producers else WORKER_POINTS
+        if (member := self._choose(members)) is not None:
+            member.tell(f"die {self._random.choice(points)}")
+
+    async def _stop_worker(self) -> None:
+        """Stop a worker at any moment, or right before it would tell the store something."""
+        going = [one for one in self._crew.workers if not one.is_stopped]
+        member = self._choose(going)
+        seconds = self._lease_seconds * self._random.uniform(1.5, 3.0)
+        if member is None or len(going) < 2:
+            return
+        if self._random.random() < 0.5:
+            await self._pause("stop-worker", [member], seconds)
+            return
+        member.is_stopped = True
+        member.tell(f"stop {self._random.choice(STILL_POINTS)}")
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            member.tell(f"stop {NOWHERE}")
+            self._crew.resume(member)
+        await asyncio.sleep(1.0)
+        member.signal(signal.SIGCONT)  # it may have come to the point before it heard the order
+
+    async def _stall(self) -> None:
+        members = (*self._crew.workers, *self._crew.producers)
+        await self._pause("stall", members, self._random.uniform(0.1, STALL_SECONDS_MAX))
+
+    async def _pause(self, name: str, members: Sequence[Member], seconds: float) -> None:
+        member = self._choose([one for one in members if not one.is_stopped])
+        if member is None:
+            return
+        target = self._note(name, member.name, f"{seconds:.2f} s")
+        self._crew.stop_for_a_while(member)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._crew.resume(member)
+            self._history.write(Mended(name=name, target=target))
+
+    async def _step_clock(self) -> None:
+        member = self._choose(self._crew.workers)
+        if member is None:
+            return
+        member.tell(f"clock {self._random.uniform(-CLOCK_SECONDS_MAX, CLOCK_SECONDS_MAX):.2f}")
+        await asyncio.sleep(self._random.uniform(0.5, 2.0))
+        member.tell("clock 0")
+
+    async def _fill_disk(self) -> None:
+        member = self._choose((*self._crew.workers, *self._crew.producers))
+        if member is not None:
+            member.tell(f"full-disk {self._random.uniform(0.3, 1.5):.2f}")
+
+    # The server
+
+    async def _kill_backend(self) -> None:
+        assert self._reach.kill_backends is not None
+        wanted = self._random.randint(1, 3)
+        with suppress(StoreError):  # it may be down already
+            killed = await self._reach.kill_backends(wanted)
+            if killed:
+                self._note("kill-backend", "server", f"{killed} of them")
+
+    async def _cut_connection(self) -> None:
+        assert self._reach.proxy is not None
+        what = self._random.choice(("request", "answer"))
+        self._note("cut-connection", "proxy", f"in the middle of the {what}")
+        self._reach.proxy.cut("request" if what == "request" else "answer")
+
+    async def _stop_server(self) -> None:
+        switch = self._reach.switch
+        assert switch is not None
+        if any(one.get_name() == "stop-server" for one in self._lasting):
+            return
+        here = asyncio.current_task()
+        assert here is not None
+        here.set_name("stop-server")
+        how = switch.choose(self._random)
+        self._note("stop-server", "server", how)
+        try:
+            await switch.stop(how)
+            await asyncio.sleep(self._random.uniform(0.2, 1.5))
+        finally:
+            await switch.start()
+            self._history.write(Mended(name="stop-server", target="server"))
+
+    def _choose(self, members: Sequence[Member]) -> Member | None:
+        living = [one for one in members if one.is_alive]
+        return self._random.choice(living) if living else None
+
+    def _note(self, name: str, target: str, detail: str = "") -> str:
+        self._history.write(Fault(name=name, target=target, detail=detail))
+        return target
+
+
+class CommandSwitch:
+    """A server that is stopped and started by commands of the user's."""
+
+    def __init__(self, stops: Sequence[str], start: str) -> None:
+        self._stops, self._start = stops, start
+
+    def choose(self, random: Random) -> str:
+        """Choose one of the commands that stop it."""
+        return random.choice(self._stops)
+
+    async def stop(self, how: str) -> None:
+        """Run a command that stops it."""
+        await _run(how)
+
+    async def start(self) -> None:
+        """Run the command that starts it."""
+        await _run(self._start)
+
+
+async def _run(command: str) -> None:
+    process = await asyncio.create_subprocess_shell(command, stdin=asyncio.subprocess.DEVNULL)
+    await process.wait()

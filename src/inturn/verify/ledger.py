@@ -1,0 +1,347 @@
+"""The ledger: a history put in order, so that rules can ask who did what with which job, and when.
+
+A call has two times: when it was asked and when it was answered; what it did happened in between.
+Rules use the one that gives the store the benefit of the doubt.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from math import inf
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.job import JobState
+from inturn.verify import history
+from inturn.verify.final import Final
+
+# A store that loses its connection in the middle of a settle settles again, and may find that it
+# had settled: the lease is gone, and nobody knows which of the two it was. What was to be cut is
+# cut when it is used next, which is soon.
+CUT_SECONDS = 2.0
+
+Interval = tuple[float, float]
+Entry = TypeVar("Entry")
+
+
+class Submission(msgspec.Struct):
+    """One batch, and the answer to it: None if there was none, or the store went away."""
+
+    at: float
+    jobs: tuple[history.Planned, ...]
+    answered_at: float = inf
+    places: tuple[history.Place, ...] | None = None
+    is_refused: bool = False
+
+
+class LeaseSeen(msgspec.Struct):
+    """One lease, as the worker that holds it saw it."""
+
+    who: str
+    asked_at: float
+    at: float
+    token: int
+    lane: int | None
+    key: str | None
+    alone: bool
+    jobs: tuple[tuple[UUID, int, int], ...]
+    kept_until: float  # at least so long it is valid, if it is not given up
+    given_up_at: float = inf  # when its holder began to settle what ends it
+    open: int = 0  # jobs of it that are not settled
+
+
+class Settle(msgspec.Struct):
+    """One settlement of one job. ``is_taken``: the store said so; None: nobody knows."""
+
+    who: str
+    at: float
+    verdict: history.Verdict
+    answered_at: float = inf
+    is_taken: bool | None = None
+
+
+class Run(msgspec.Struct):
+    """One run of a handler."""
+
+    who: str
+    at: float
+    job: UUID
+    token: int
+    attempt: int
+    ended_at: float = inf
+    ok: bool | None = None
+
+
+class Lists(dict[UUID, list[Entry]]):
+    """Lists by job; a job without one has an empty one, which is not kept."""
+
+    def __missing__(self, job: UUID) -> list[Entry]:
+        return []
+
+    def add(self, job: UUID, entry: Entry) -> None:
+        """Append to the list of a job."""
+        self.setdefault(job, []).append(entry)
+
+
+class Ledger:
+    """Everything that a history says, by what it is about."""
+
+    def __init__(self, said: Iterable[tuple[str, history.Event]], final: Final) -> None:
+        self.final = final
+        self.planned: dict[UUID, history.Planned] = {}
+        self.submissions: list[Submission] = []
+        self.submitted_at: dict[UUID, float] = {}
+        self.accepted_at: dict[UUID, float] = {}
+        self.places: dict[UUID, tuple[int, int]] = {}  # lane and position
+        self.leases: list[LeaseSeen] = []
+        self.claims_of: Lists[tuple[LeaseSeen, int]] = Lists()  # with the attempt
+        self.moved: list[tuple[UUID, tuple[int, int], tuple[int, int]]] = []
+        self.settles: list[Settle] = []
+        self.settles_of: Lists[Settle] = Lists()
+        self.runs: list[Run] = []
+        self.runs_of: Lists[Run] = Lists()
+        self.cancelled: dict[UUID, float] = {}  # when the store said so
+        self.gates: list[history.GateMoved] = []
+        self.dropped: dict[UUID, history.Dropped] = {}
+        self.faults: list[history.Fault] = []
+        self.pauses: list[Interval] = []  # something stood still
+        self.wrong_clocks: list[Interval] = []
+        self.deaths: list[tuple[float, str, str]] = []  # when, who, how: of workers
+        self.begun: dict[str, float] = {}
+        self.lost_answers = 0  # calls of which nobody knows whether they happened
+        self.last_at = 0.0
+        self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
+        self._cuts: list[float] = []  # when connections were lost
+        self._held: dict[str, list[LeaseSeen]] = {}
+        self._named: dict[tuple[int, int | None], LeaseSeen] = {}
+        self._running: dict[tuple[UUID, int], Run] = {}
+        self._lasting: dict[tuple[str, str], float] = {}
+        for who, event in said:
+            self.last_at = max(self.last_at, event.at)
+            self._take(who, event)
+        for (name, _), since in self._lasting.items():
+            self._note_interval(name, (since, self.last_at))
+
+    # Questions
+
+    def state(self, job: UUID) -> JobState | None:
+        """Where a job is at the end, as if nothing had been dropped."""
+        found = self.final.jobs.get(job)
+        if job in self.dropped:
+            return JobState.DEAD
+        return None if found is None else found.state
+
+    def may_have_happened(self, settle: Settle) -> bool:
+        """Whether a settlement was taken, or may have been."""
+        return settle.is_taken is not False
+
+    def ends(self, settle: Settle) -> bool:
+        """Whether a settlement ends its job, if it was taken."""
+        said = settle.verdict.said
+        return said in ("done", "bury") or (said == "retry" and self.is_spent(settle))
+
+    def is_spent(self, settle: Settle) -> bool:
+        """Whether a failure was of the job's last attempt."""
+        job, token = settle.verdict.job, settle.verdict.token
+        planned = self.planned.get(job)
+        attempts = [n for lease, n in self.claims_of[job] if lease.token == token]
+        return planned is not None and attempts != [] and attempts[-1] >= planned.attempts_max
+
+    def ended_at(self, job: UUID) -> float:
+        """When a job may have ended at the earliest; never, if it did not."""
+        state = self.state(job)
+        if state is JobState.CANCELLED:
+            return 0.0
+        times = [one.at for one in self.settles_of[job] if self._fits(one, state)]
+        if times:
+            return min(times)
+        return 0.0 if state is JobState.DEAD else inf
+
+    def done_at(self, job: UUID) -> float:
+        """When a job may have been done at the earliest."""
+        times = [
+            one.at
+            for one in self.settles_of[job]
+            if one.verdict.said == "done" and self.may_have_happened(one)
+        ]
+        return min(times, default=inf)
+
+    def seconds_still(self, first: float, last: float) -> float:
+        """Return for how long of a time something stood still."""
+        covered, upto = 0.0, first
+        for begin, end in sorted(self.pauses):
+            begin, end = max(begin, upto), min(end, last)
+            if end > begin:
+                covered += end - begin
+                upto = end
+        return covered
+
+    def is_clock_wrong(self, first: float, last: float) -> bool:
+        """Whether some clock was wrong in a time."""
+        return any(begin < last and end > first for begin, end in self.wrong_clocks)
+
+    def leases_of(self, who: str) -> list[LeaseSeen]:
+        """Return the leases that a process held."""
+        if not self._held:
+            for lease in self.leases:
+                self._held.setdefault(lease.who, []).append(lease)
+        return self._held.get(who, [])
+
+    def leases_by_lane(self) -> dict[int, list[LeaseSeen]]:
+        """Return the leases of each keyed lane, in the order of their tokens."""
+        found: defaultdict[int, list[LeaseSeen]] = defaultdict(list)
+        for lease in self.leases:
+            if lease.lane is not None and lease.key is not None:
+                found[lease.lane].append(lease)
+        for leases in found.values():
+            leases.sort(key=lambda lease: lease.token)
+        return found
+
+    def lanes(self) -> Iterator[tuple[int, list[tuple[int, UUID]]]]:
+        """Return each keyed lane with its jobs in the order of their positions."""
+        lanes: defaultdict[int, list[tuple[int, UUID]]] = defaultdict(list)
+        for job, (lane, position) in self.places.items():
+            planned = self.planned.get(job)
+            if planned is not None and planned.key is not None:
+                lanes[lane].append((position, job))
+        for lane, jobs in lanes.items():
+            yield lane, sorted(jobs)
+
+    def _fits(self, settle: Settle, state: JobState | None) -> bool:
+        if not self.ends(settle) or settle.is_taken is False:
+            return False
+        wanted = JobState.DONE if settle.verdict.said == "done" else JobState.DEAD
+        return settle.is_taken is True or state is wanted
+
+    # Taking in what was said
+
+    def _take(self, who: str, event: history.Event) -> None:
+        match event:
+            case history.Began():
+                self.begun[who] = event.at
+            case history.Submitting():
+                self._submitting(who, event)
+            case history.Accepted():
+                self._accepted(who, event)
+            case history.Refused() | history.Doubted() | history.Settled():
+                self._answered(who, event)
+            case history.Claimed():
+                self._claimed(who, event)
+            case history.Extended():
+                for name in event.kept:
+                    if (lease := self._named.get(name)) is not None:
+                        until = event.asked_at + event.lease_seconds
+                        lease.kept_until = max(lease.kept_until, until)
+            case history.Settling():
+                self._settling(who, event)
+            case history.Started():
+                run = Run(who, event.at, event.job, event.token, event.attempt)
+                self.runs.append(run)
+                self.runs_of.add(event.job, run)
+                self._running[event.job, event.token] = run
+                if (planned := self.planned.get(event.job)) and planned.kind == "exits":
+                    self.deaths.append((event.at, who, "its handler exits"))
+            case history.Ended():
+                if (run_now := self._running.get((event.job, event.token))) is not None:
+                    run_now.ended_at, run_now.ok = event.at, event.ok
+            case history.Cancelled():
+                if event.state == JobState.CANCELLED:
+                    self.cancelled.setdefault(event.job, event.at)
+            case history.GateMoved():
+                self.gates.append(event)
+            case history.Dropped():
+                self.dropped[event.job] = event
+            case history.Fault():
+                self._fault(who, event)
+            case history.Mended():
+                since = self._lasting.pop((event.name, event.target), None)
+                if since is not None:
+                    self._note_interval(event.name, (since, event.at))
+            case _:
+                pass
+
+    def _submitting(self, who: str, event: history.Submitting) -> None:
+        submission = Submission(event.at, event.jobs)
+        self.submissions.append(submission)
+        self._calls[who, event.call] = submission
+        for job in event.jobs:
+            self.planned.setdefault(job.id, job)
+            self.submitted_at.setdefault(job.id, event.at)
+
+    def _accepted(self, who: str, event: history.Accepted) -> None:
+        submission = self._calls.get((who, event.call))
+        if isinstance(submission, Submission):
+            submission.answered_at, submission.places = event.at, event.places
+        for place in event.places:
+            self.accepted_at.setdefault(place.id, event.at)
+            if place.lane is not None and place.position is not None:
+                self._stands(place.id, (place.lane, place.position))
+
+    def _answered(
+        self, who: str, event: history.Refused | history.Doubted | history.Settled
+    ) -> None:
+        asked = self._calls.get((who, event.call))
+        self.lost_answers += isinstance(event, history.Doubted)
+        if isinstance(asked, Submission):
+            asked.is_refused = isinstance(event, history.Refused)
+        elif asked is not None and not isinstance(event, history.Doubted):
+            for settle in asked:
+                settle.answered_at = event.at
+                if isinstance(event, history.Settled):
+                    settle.is_taken = True
+                elif not any(cut > settle.at - CUT_SECONDS for cut in self._cuts[-9:]):
+                    settle.is_taken = False
+
+    def _claimed(self, who: str, event: history.Claimed) -> None:
+        for one in event.leases:
+            lease = LeaseSeen(
+                who,
+                event.asked_at,
+                event.at,
+                one.token,
+                one.lane,
+                one.key,
+                one.alone,
+                one.jobs,
+                event.asked_at + event.lease_seconds,
+                open=len(one.jobs),
+            )
+            self.leases.append(lease)
+            self._named[one.token, one.lane] = lease
+            for job, position, attempt in one.jobs:
+                self.claims_of.add(job, (lease, attempt))
+                if one.lane is not None:
+                    self._stands(job, (one.lane, position))
+
+    def _stands(self, job: UUID, place: tuple[int, int]) -> None:
+        before = self.places.setdefault(job, place)
+        if before != place:
+            self.moved.append((job, before, place))
+
+    def _settling(self, who: str, event: history.Settling) -> None:
+        made = [Settle(who, event.at, verdict) for verdict in event.verdicts]
+        self._calls[who, event.call] = made
+        for settle in made:
+            self.settles.append(settle)
+            self.settles_of.add(settle.verdict.job, settle)
+            lease = self._named.get((settle.verdict.token, settle.verdict.lane))
+            if lease is None:
+                continue
+            lease.open -= 1
+            if settle.verdict.said != "done" or lease.open <= 0:
+                lease.given_up_at = min(lease.given_up_at, event.at)
+
+    def _fault(self, who: str, event: history.Fault) -> None:
+        self.faults.append(event)
+        if event.name in ("kill-worker", "kill-at") and event.target.startswith("worker"):
+            self.deaths.append((event.at, event.target, event.detail or event.name))
+        if event.name in ("cut-connection", "kill-backend", "stop-server"):
+            self._cuts.append(event.at)
+        if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
+            self._lasting.setdefault((event.name, event.target), event.at)
+
+    def _note_interval(self, name: str, interval: Interval) -> None:
+        (self.wrong_clocks if name == "clock-step" else self.pauses).append(interval)

@@ -1,0 +1,166 @@
+"""The report: what a run did, counted from its history, and what it found, in plain words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from inturn.model.job import JobState
+from inturn.verify.final import Final
+from inturn.verify.history import read_all
+from inturn.verify.ledger import Ledger
+from inturn.verify.recovery import Recovery, recoveries
+from inturn.verify.rules import RULES, Violation, judge
+
+SHOWN_PER_RULE = 5
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did and found."""
+
+    store: str  # which sort
+    seed: int
+    seconds: float
+    is_drained: bool
+    is_interrupted: bool
+    workers: int
+    producers: int
+    jobs: int  # accepted
+    done: int
+    dead: int
+    cancelled: int
+    other: int  # in any other state
+    attempts: int  # handlers that began
+    batches: int
+    keys: int
+    rounds: int  # opened
+    faults: dict[str, int]
+    handlers: dict[str, int]  # runs of handlers that are there to make trouble
+    stale: int  # settlements that were refused, as they had to be
+    lost_answers: int  # calls of which nobody knows whether they happened
+    recovery_seconds_max: float | None
+    recovery_seconds_bound: float | None
+    violations: list[Violation]
+    folder: str | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.violations
+
+    def lines(self) -> list[str]:
+        """Return the report as text."""
+        recovery = "no worker was killed with jobs in hand"
+        if self.recovery_seconds_max is not None:
+            recovery = (
+                f"at most {self.recovery_seconds_max:.1f} s "
+                f"(bound {self.recovery_seconds_bound:.1f} s)"
+            )
+        found = [
+            f"store      {self.store}, seed {self.seed}, {self.seconds:.0f} s, "
+            f"{_many(self.workers, 'worker')}, {_many(self.producers, 'producer')}",
+            f"jobs       {self.jobs:,} accepted in {self.batches:,} batches under {self.keys:,} "
+            f"keys; {self.done:,} done, {self.dead:,} dead, {self.cancelled:,} cancelled"
+            + (f", {self.other:,} not finished" if self.other else ""),
+            f"attempts   {self.attempts:,} handlers began; {self.rounds:,} gates opened",
+            f"faults     {_listed(self.faults)}",
+            f"handlers   {_listed(self.handlers)}",
+            f"fenced     {self.stale:,} settlements of lost leases were refused; of "
+            f"{self.lost_answers:,} calls the answer was lost",
+            f"recovery   {recovery}",
+        ]
+        if self.is_interrupted:
+            found.append("stopped    before its end: what there was is checked")
+        return [*found, "", *self._verdict()]
+
+    def _verdict(self) -> list[str]:
+        if self.is_good:
+            promises = len({name for name, _ in RULES.values() if name.startswith("P")})
+            return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
+        lines = [_many(len(self.violations), "violation")]
+        for rule, count in Counter(one.rule for one in self.violations).items():
+            some = [one for one in self.violations if one.rule == rule]
+            lines.append(f"  {some[0].promise} {rule}: {count:,}")
+            lines += [f"    {one.text}" for one in some[:SHOWN_PER_RULE]]
+            if count > SHOWN_PER_RULE:
+                lines.append(f"    … and {count - SHOWN_PER_RULE:,} more")
+        return lines
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    if not counts:
+        return "none"
+    named = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
+    return f"{sum(counts.values()):,}: {named}"
+
+
+def report_of(folder: Path) -> Report:
+    """Read what was kept in a folder, judge it, and report."""
+    final = Final.read(folder)
+    ledger = Ledger(read_all(folder), final)
+    recovered = list(recoveries(ledger))
+    return _counted(ledger, recovered, [*judge(ledger), *late(recovered)])
+
+
+def late(recovered: list[Recovery]) -> list[Violation]:
+    """Return the recoveries that took longer than they may."""
+    return [
+        Violation(
+            promise="P6",
+            rule="recovery",
+            text=f"the jobs of {one.worker}, which died ({one.how}), were given out again after "
+            f"{one.seconds:.1f} s, and {one.seconds_max:.1f} s is the most",
+        )
+        for one in recovered
+        if one.seconds > one.seconds_max
+    ]
+
+
+def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violation]) -> Report:
+    final = ledger.final
+    states = Counter(ledger.state(job) for job in ledger.accepted_at)
+    ended = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
+    return Report(
+        store=final.store,
+        seed=final.settings.seed,
+        seconds=final.seconds,
+        is_drained=final.is_drained,
+        is_interrupted=final.is_interrupted,
+        workers=final.settings.workers,
+        producers=final.settings.producers,
+        jobs=len(ledger.accepted_at),
+        done=states[JobState.DONE],
+        dead=states[JobState.DEAD],
+        cancelled=states[JobState.CANCELLED],
+        other=sum(count for state, count in states.items() if state not in ended),
+        attempts=len(ledger.runs),
+        batches=sum(one.places is not None for one in ledger.submissions),
+        keys=len({(one.queue, one.key) for one in ledger.planned.values() if one.key is not None}),
+        rounds=len(ledger.gates),
+        faults=dict(Counter(fault.name for fault in ledger.faults)),
+        handlers=dict(_faulty_handlers(ledger)),
+        stale=sum(one.is_taken is False for one in ledger.settles),
+        lost_answers=ledger.lost_answers,
+        recovery_seconds_max=max((one.seconds for one in recovered), default=None),
+        recovery_seconds_bound=max((one.seconds_max for one in recovered), default=None),
+        violations=violations,
+    )
+
+
+def _faulty_handlers(ledger: Ledger) -> Counter[str]:
+    """Count the runs of handlers that are there to make trouble."""
+    names = {
+        "flaky": "handler-raises",
+        "hopeless": "handler-raises",
+        "exits": "handler-exits",
+        "blocks": "handler-blocks",
+        "eats": "handler-eats-memory",
+    }
+    kinds = (ledger.planned[run.job].kind for run in ledger.runs if run.job in ledger.planned)
+    return Counter(names[kind] for kind in kinds if kind in names)

@@ -1,0 +1,1 @@
+"""``inturn verify``: it keeps quiet about a sound engine, and names what a broken one breaks."""

@@ -1,0 +1,145 @@
+"""The long runs: ``python -m tests.verify``, what ``make chaos`` does after the simulation.
+
+On SQLite, then on a PostgreSQL of our own that is stopped and started; the reports, as text and as
+JSON, are written to bench/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from bench.conditions import machine
+from inturn.queue.app import App
+from inturn.verify.faults import NAMES
+from inturn.verify.report import Report
+from inturn.verify.run import Progress, Verification, Wanted
+from tests.postgres_server import PostgresServer
+from tests.verify.support import ServerSwitch
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+DRAIN_SECONDS_MAX = 600.0
+
+
+def main() -> int:
+    """Run on both stores, write the report, and return what to leave with."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verify", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=110_000, help="at least, on each store")
+    parser.add_argument("--seconds", type=float, default=330.0, help="at least, on each store")
+    parser.add_argument("--every", type=float, default=1.5, help="seconds between faults, about")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=int(datetime.now(UTC).timestamp()))
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), help="only this one")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    wanted = parser.parse_args()
+    reports = [
+        run(wanted)
+        for name, run in (("sqlite", _on_sqlite), ("postgresql", _on_postgres))
+        if wanted.store in (None, name)
+    ]
+    path = _write(wanted, reports)
+    print(f"written to {path}")
+    return 0 if all(report.is_good for report in reports) else 1
+
+
+def _on_sqlite(wanted: argparse.Namespace) -> Report:
+    return _run(wanted, "sqlite", lambda made, shown: Verification(made, shown=shown), store=None)
+
+
+def _on_postgres(wanted: argparse.Namespace) -> Report:
+    with PostgresServer() as server:
+        server.create_database("chaos")
+        url = server.url("chaos")
+        asyncio.run(App(url).migrate())
+        switch = ServerSwitch(server)
+        return _run(
+            wanted,
+            "postgresql",
+            lambda made, shown: Verification(made, switch=switch, shown=shown),
+            store=url,
+        )
+
+
+def _run(
+    wanted: argparse.Namespace,
+    name: str,
+    make: Callable[[Wanted, Callable[[Progress], None]], Verification],
+    *,
+    store: str | None,
+) -> Report:
+    folder = Path(tempfile.mkdtemp(prefix=f"inturn-chaos-{name}-"))
+    made = Wanted(
+        store=store,
+        seed=wanted.seed,
+        jobs=wanted.jobs,
+        seconds=wanted.seconds,
+        workers=wanted.workers,
+        faults=NAMES,
+        gap_seconds=wanted.every,
+        drain_seconds_max=DRAIN_SECONDS_MAX,
+        folder=folder,
+    )
+    report = asyncio.run(make(made, _told_now_and_then()).run())
+    print("\n".join(report.lines()), flush=True)
+    print(f"history: {folder}\n", flush=True)
+    return report
+
+
+def _told_now_and_then() -> Callable[[Progress], None]:
+    told_at = -1e9
+
+    def tell(now: Progress) -> None:
+        nonlocal told_at
+        if now.seconds - told_at > 20:
+            told_at = now.seconds
+            print(
+                f"{now.phase} {now.seconds:.0f} s: {now.accepted:,} accepted, "
+                f"{now.unfinished:,} unfinished, {now.faults} faults",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return tell
+
+
+def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
+    wanted.results.mkdir(parents=True, exist_ok=True)
+    path: Path = wanted.results / f"chaos-{datetime.now(UTC):%Y-%m-%d}.md"
+    loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    command = (
+        f"python -m tests.verify --jobs {wanted.jobs} --seconds {wanted.seconds:g} "
+        f"--every {wanted.every:g} --workers {wanted.workers} --seed {wanted.seed}"
+    )
+    jobs, faults = sum(r.jobs for r in reports), sum(sum(r.faults.values()) for r in reports)
+    seconds, found = sum(r.seconds for r in reports), sum(len(r.violations) for r in reports)
+    lines = [
+        f"# Chaos, {datetime.now(UTC):%Y-%m-%d}",
+        "",
+        f"{jobs:,} jobs, {faults:,} faults, {seconds / 60:.0f} minutes, {found} violations.",
+        "",
+        f"Made with `{command}`, on {machine()['machine']}; load at the end: {loads}.",
+    ]
+    for report in reports:
+        lines += [
+            "",
+            f"## {report.store}",
+            "",
+            *(f"    {line}".rstrip() for line in report.lines()),
+        ]
+    shown = [msgspec.structs.replace(report, folder=None) for report in reports]
+    text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    lines += ["", "## As JSON", "", "```json", text, "```", ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""``inturn verify`` as a command: what it prints, keeps, checks again, and leaves with."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from inturn.verify.faults import NAMES
+from inturn.verify.final import NAME, Final
+from inturn.verify.history import Reader
+from tests.cli.support import run_process, start
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of a small run, kept by the command itself."""
+    folder = tmp_path_factory.mktemp("kept")
+    ran = run_process(
+        *("verify", "--jobs", "150", "--workers", "2", "--producers", "1", "--seed", "5"),
+        *("--fault", "none", "--keep", str(folder / "history"), "--json"),
+        cwd=folder,
+    )
+    assert (ran.code, ran.err) == (0, "")
+    report = json.loads(ran.out)
+    assert (report["is_good"], report["violations"], report["seed"]) == (True, [], 5)
+    assert report["jobs"] == report["done"] + report["cancelled"] >= 150
+    assert report["faults"] == {}
+    assert report["again"].startswith("inturn verify --seed 5 --jobs 150 --workers 2")
+    return folder / "history"
+
+
+def test_a_history_that_was_kept_is_checked_again(kept: Path, tmp_path: Path) -> None:
+    ran = run_process("verify", "--check", str(kept), cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert "every promise was kept" in ran.out
+
+
+def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
+    kept: Path, tmp_path: Path
+) -> None:
+    for path in kept.iterdir():
+        if path.suffix in (".json", ".jsonl"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    final = json.loads((tmp_path / NAME).read_text())
+    lost = next(id for id, (state, *_) in final["jobs"].items() if state == "done")
+    del final["jobs"][lost]
+    (tmp_path / NAME).write_text(json.dumps(final))
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert ran.code == 1
+    assert "P2 accounted: 1" in ran.out
+    assert f"job {lost} was accepted and is gone" in ran.out
+    assert ran.err.startswith("inturn: ")
+
+
+def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:
+    ran = run_process("verify", "--keep", str(kept), cwd=tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "holds a history already" in ran.err
+
+
+def test_what_is_kept_holds_no_address(kept: Path) -> None:
+    assert Final.read(kept).settings.store == ""
+
+
+def test_ctrl_c_stops_it_and_what_there_is_is_checked(tmp_path: Path) -> None:
+    process = start(
+        *("verify", "--seconds", "600", "--workers", "1", "--producers", "1"),
+        *("--fault", "none", "--keep", str(tmp_path / "history")),
+        cwd=tmp_path,
+    )
+    give_up_at = time.monotonic() + 60
+    while not any(
+        who.startswith("worker") for who, _ in Reader(tmp_path / "history").news()
+    ):  # until a worker is at work
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "")
+    assert "stopped    before its end" in out
+    assert "every promise was kept" in out
+
+
+def test_every_fault_is_listed(tmp_path: Path) -> None:
+    ran = run_process("verify", "--list-faults", cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split()[0] for line in ran.out.splitlines()] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--fault", "earthquake"), 2, "there is no fault 'earthquake'"),
+        (("--fault", "kill-backend"), 2, "PostgreSQL"),
+        (("--stop-command", "true"), 2, "belong together"),
+        (("--check", "nowhere"), 3, "holds no history"),
+        (("--store", "postgresql://127.0.0.1:1/nothing"), 3, "127.0.0.1"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    arguments: tuple[str, ...], code: int, said: str, tmp_path: Path
+) -> None:
+    ran = run_process("verify", *arguments, cwd=tmp_path)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+
+
+def test_a_store_without_tables_is_not_made_into_one(tmp_path: Path) -> None:
+    ran = run_process("verify", "--store", "sqlite:///missing.db", cwd=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert not (tmp_path / "missing.db").exists()

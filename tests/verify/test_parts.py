@@ -1,0 +1,145 @@
+"""The parts of a run, each alone: the history, the workload, the proxy, the switch."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from inturn.model.job import NewJob
+from inturn.verify.faults import CommandSwitch
+from inturn.verify.history import Ended, History, Reader, Started, read_all
+from inturn.verify.orders import FULL_BYTES
+from inturn.verify.plan import Settings, Workload
+from inturn.verify.points import Points
+from inturn.verify.proxy import Proxy
+from tests.worker.conftest import until
+
+A = UUID(int=1)
+
+
+def test_a_history_is_read_as_it_grows_and_half_a_line_is_left_for_later(tmp_path: Path) -> None:
+    history, reader = History(tmp_path, "worker-1-1"), Reader(tmp_path)
+    first = history.write(Started(job=A, token=1, attempt=1, pid=7))
+    assert list(reader.news()) == [("worker-1-1", first)]
+    assert list(reader.news()) == []
+    [path] = tmp_path.iterdir()
+    with path.open("ab") as file:
+        file.write(b'{"event":"ended","at":1.0,"job":')
+    assert list(reader.news()) == []
+    with path.open("ab") as file:
+        file.write(b'"00000000-0000-0000-0000-000000000001","token":1,"ok":true}\n')
+    assert list(reader.news()) == [("worker-1-1", Ended(at=1.0, job=A, token=1, ok=True))]
+
+
+def test_a_file_that_may_not_grow_is_followed_by_another(tmp_path: Path) -> None:
+    def write() -> list[Started]:
+        history = History(tmp_path, "worker-1-1")
+        count = 2 * FULL_BYTES // 100
+        return [history.write(Started(job=A, token=n, attempt=1, pid=7)) for n in range(count)]
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, hard))
+    try:
+        written = write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(list(tmp_path.iterdir())) > 1
+    assert [event for _, event in read_all(tmp_path)] == written
+
+
+def test_the_same_seed_submits_the_same_jobs() -> None:
+    def seen(seed: int) -> list[list[tuple[object, ...]]]:
+        settings = Settings(run="r", store="", folder="", seed=seed, handlers=("raises", "exits"))
+        batches = islice(Workload(settings, "producer-1-1"), 200)
+        return [[_content(job) for job in batch.jobs] for batch in batches]
+
+    assert seen(1) == seen(1)
+    assert seen(1) != seen(2)
+    flat = [job for batch in seen(1) for job in batch]
+    assert {kind for kind, *_ in flat} >= {"plain", "effect", "flaky", "hopeless", "isolated"}
+
+
+def _content(job: NewJob) -> tuple[object, ...]:
+    """Return what of a job comes from the seed: its id does not."""
+    return job.kind, job.payload, job.queue, job.key, job.round, job.delay_seconds, len(job.after)
+
+
+def test_a_process_dies_at_the_point_it_was_told_and_says_so(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from inturn.verify.history import History; from inturn.verify.points import Points\n"
+        "points = Points(History(Path(sys.argv[1]), 'worker-1-1'))\n"
+        "points.die_at('after-claim')\n"
+        "points.reach('before-claim'); points.reach('after-claim'); print('still there')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (-9, b"")
+    [(_, fault)] = read_all(tmp_path)
+    assert (fault.name, fault.detail) == ("kill-at", "after-claim")  # type: ignore[union-attr]
+
+
+def test_a_point_that_nobody_named_is_passed(tmp_path: Path) -> None:
+    points = Points(History(tmp_path, "worker-1-1"))
+    points.reach("in-handler")
+    assert read_all(tmp_path) == []
+
+
+async def test_a_server_is_stopped_and_started_by_commands(tmp_path: Path) -> None:
+    running = tmp_path / "running"
+    switch = CommandSwitch([f"rm {running}", f"rm -f {running}"], f"touch {running}")
+    await switch.start()
+    assert running.exists()
+    await switch.stop(switch.choose(Random(1)))
+    assert not running.exists()
+
+
+@asynccontextmanager
+async def echoing() -> AsyncIterator[tuple[str, bytearray]]:
+    """A server that answers with what it hears; yields its address and all that it heard."""
+    heard = bytearray()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(1024):
+            heard.extend(chunk)
+            writer.write(chunk)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"postgresql://me@127.0.0.1:{server.sockets[0].getsockname()[1]}/x", heard
+
+
+@pytest.mark.parametrize(("cut", "reaches"), [("request", b"hel"), ("answer", b"hello!")])
+async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
+    cut: str, reaches: bytes
+) -> None:
+    async with echoing() as (url, heard), Proxy.before(url) as (proxy, through):
+        assert through.startswith("postgresql://me@127.0.0.1:")
+        port = int(through.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"before")
+        assert await reader.readexactly(6) == b"before"
+        proxy.cut("request" if cut == "request" else "answer")
+        writer.write(b"hello!")
+        async with asyncio.timeout(30):
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await reader.readexactly(6)
+        await until(lambda: bytes(heard) == b"before" + reaches, 30)
+        writer.close()
+        again, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"after")
+        assert await again.readexactly(5) == b"after"
+        writer.close()
