@@ -19,7 +19,7 @@ def log_event(event: events.Event) -> None:
     match event:
         case events.Failed(handled=False):
             log.error(
-                "a job of key %r failed for good after %d attempts",
+                "a job of key %r failed for good at attempt %d",
                 event.key,
                 event.attempts,
                 exc_info=event.error,
@@ -100,7 +100,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.BuriedDeadly():
             log.error(
-                "worker %s: %s that killed every worker they ran on, alone, are dead; look with "
+                "worker %s: %s now dead: each killed every worker that ran it alone; look with "
                 "`inturn dead list`",
                 event.worker,
                 _jobs(event.jobs),

@@ -163,7 +163,7 @@ async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFi
     async with Running(max_attempts=1) as executor:
         await executor.submit("one", Failing(1, ValueError("the reason")))
     [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert "'one' failed for good after 1 attempts" in record.getMessage()
+    assert "'one' failed for good at attempt 1" in record.getMessage()
     assert "the reason" in caplog.text
 
 
