@@ -35,6 +35,12 @@ class Sizes:
     submit_seconds: float
     latency_jobs: int
     memory_jobs: int
+    backlog_depths: tuple[int, ...]  # at which all contenders are measured
+    backlog_windows: int  # of a second each
+    backlog_warm_seconds: float
+    backlog_fill_seconds: float  # what takes longer to fill is left out, and named
+    trickle_jobs: int  # enqueued now and then, in each run
+    contest_seconds: float  # of enqueueing, in each run
 
 
 FULL = Sizes(
@@ -57,6 +63,12 @@ FULL = Sizes(
     submit_seconds=3,
     latency_jobs=520,
     memory_jobs=1_000_000,
+    backlog_depths=(1_000, 10_000, 100_000, 1_000_000),
+    backlog_windows=3,
+    backlog_warm_seconds=1,
+    backlog_fill_seconds=40,
+    trickle_jobs=60,
+    contest_seconds=1.5,
 )
 
 QUICK = Sizes(
@@ -79,4 +91,10 @@ QUICK = Sizes(
     submit_seconds=0.5,
     latency_jobs=60,
     memory_jobs=50_000,
+    backlog_depths=(1_000,),
+    backlog_windows=3,
+    backlog_warm_seconds=0.5,
+    backlog_fill_seconds=10,
+    trickle_jobs=15,
+    contest_seconds=0.3,
 )

@@ -1,0 +1,38 @@
+"""pg-boss, on Node: a row a job, fetched and completed in batches if it is asked to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.peers.environment import NodeEnvironment
+from bench.peers.peer import Configuration, Peer
+
+BEST = Configuration(
+    name="best",
+    why="its page 'Workers': batches, burstWhenBatchFull so that a full batch is followed by the "
+    "next at once, four workers a process, and LISTEN/NOTIFY on the queue; a process for each core",
+    processes=2,
+    jobs=40_000,
+    settings={
+        "notify": True,
+        "work": {"batchSize": 500, "burstWhenBatchFull": True, "localConcurrency": 4},
+    },
+)
+
+PEER = Peer(
+    name="pg-boss",
+    environment=NodeEnvironment("pg_boss"),
+    unfinished="select count(*) from pgboss.job where state < 'completed' and name = 'deliver'",
+    order="with the queue policy key_strict_fifo, jobs of the same singleton key run in order",
+    loss="run again when its time to expire has passed, 15 minutes if nothing else is said",
+    configurations=(
+        Configuration(
+            name="default",
+            why="one process, one job every two seconds, which is what work() does by itself",
+            jobs=3,
+            keeps_up=False,
+        ),
+        BEST,
+    ),
+    keyed=replace(BEST, name="key_strict_fifo", jobs=4_000),
+)
