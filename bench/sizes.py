@@ -41,6 +41,9 @@ class Sizes:
     backlog_fill_seconds: float  # what takes longer to fill is left out, and named
     trickle_jobs: int  # enqueued now and then, in each run
     contest_seconds: float  # of enqueueing, in each run
+    contest_held_seconds: float
+    contest_held_window_seconds: float
+    at_once: int  # contenders; more than one only where figures say nothing
 
 
 FULL = Sizes(
@@ -69,6 +72,9 @@ FULL = Sizes(
     backlog_fill_seconds=40,
     trickle_jobs=60,
     contest_seconds=1.5,
+    contest_held_seconds=60,
+    contest_held_window_seconds=5,
+    at_once=1,
 )
 
 QUICK = Sizes(
@@ -97,4 +103,7 @@ QUICK = Sizes(
     backlog_fill_seconds=10,
     trickle_jobs=15,
     contest_seconds=0.3,
+    contest_held_seconds=3,
+    contest_held_window_seconds=1,
+    at_once=4,
 )

@@ -26,7 +26,7 @@ class TooSlow(Exception):
 def held(bench: Bench, one: Contender) -> list[float]:
     """Return jobs a second, window by window, from the moment a transaction was left open."""
     sizes = bench.sizes
-    windows = round(sizes.held_seconds / sizes.held_window_seconds)
+    windows = round(sizes.contest_held_seconds / sizes.contest_held_window_seconds)
     with place(bench, one.peer) as where:
         program = one.peer.environment.install()
         prepare(one.peer, program, where.url)
@@ -36,7 +36,7 @@ def held(bench: Bench, one: Contender) -> list[float]:
             with psycopg.connect(where.url, autocommit=True) as connection:
                 connection.execute("begin isolation level repeatable read")
                 connection.execute("select count(*) from pg_class")  # takes its snapshot
-                rates = _rates(workers, windows, sizes.held_window_seconds)
+                rates = _rates(workers, windows, sizes.contest_held_window_seconds)
                 connection.execute("rollback")
     return rates
 

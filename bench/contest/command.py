@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,8 @@ def _contest(
         draw_elsewhere(path)
     except CannotInstall as error:
         say(str(error))
+    if folder == RESULTS:
+        report.publish(record, path)
     return path
 
 
@@ -155,18 +158,35 @@ def _measure(
     """Let contenders take turns; one that broke is not run again."""
     found = record.found.setdefault(measure.name, {one.name: [] for one in contenders})
     runs = 1 if measure.once else bench.sizes.runs
-    for run in range(runs):
+
+    def run_once(one: Contender) -> None:
+        broken = f"{measure.name}, {one.name}"
+        if broken in record.broke:
+            return
+        bench.say(f"{broken}, run {len(found[one.name]) + 1} of {runs}")
+        try:
+            found[one.name].append(measure.run(bench, one))
+        except Exception as error:
+            record.broke[broken] = f"{type(error).__name__}: {error}"
+            found[one.name].clear()
+            bench.say(traceback.format_exc())
+
+    for _ in range(runs):
+        _each(contenders, run_once, bench.sizes.at_once)
+
+
+def _each(contenders: Sequence[Contender], run: Callable[[Contender], None], at_once: int) -> None:
+    """Run all, one after another; only where figures say nothing, some at once."""
+    if at_once == 1:
         for one in contenders:
-            broken = f"{measure.name}, {one.name}"
-            if broken in record.broke:
-                continue
-            bench.say(f"{broken}, run {run + 1} of {runs}")
-            try:
-                found[one.name].append(measure.run(bench, one))
-            except Exception as error:
-                record.broke[broken] = f"{type(error).__name__}: {error}"
-                found[one.name].clear()
-                bench.say(traceback.format_exc())
+            run(one)
+        return
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        for done in [pool.submit(run, one) for one in contenders]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _rows(command: Sequence[str], sizes: Sizes, say: Say, record: Record) -> list[dict[str, Any]]:

@@ -120,7 +120,7 @@ def held(bench: Bench, one: Contender) -> Found:
     """Enqueue and run under a transaction that someone left open."""
     return {
         "rates": steady.held(bench, one),
-        "window_seconds": bench.sizes.held_window_seconds,
+        "window_seconds": bench.sizes.contest_held_window_seconds,
     }
 
 

@@ -9,6 +9,10 @@ from pathlib import Path
 from bench.contest.record import Record, latencies, percentile
 from bench.plots import PLOTS
 
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "explain" / "benchmarks.md"
+BEGIN = "<!-- The lines from here to the end mark are written by `make bench`. -->"
+END = "<!-- end -->"
 FAIR = "../README.md#peers-side-by-side"
 
 
@@ -277,3 +281,16 @@ def _table(heads: Iterable[str], rows: Iterable[list[str]]) -> Iterator[str]:
     for row in rows:
         yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
     yield ""
+
+
+def publish(record: Record, path: Path, page: Path = PAGE) -> None:
+    """Show the plots of a result in the documentation, in place of those of an earlier one."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    folder = f"../../{path.parent.relative_to(ROOT).as_posix()}"
+    shown = [f"From the [result of {record.date}]({folder}/{path.stem}.md).", ""]
+    for name, title in PLOTS.items():
+        if path.with_name(f"{path.stem}-{name}.png").exists():
+            shown += [f"![{title}]({folder}/{path.stem}-{name}.png)", ""]
+    page.write_text(before + BEGIN + "\n\n" + "\n".join(shown) + "\n" + END + after)
