@@ -174,16 +174,24 @@ def drain(
         command = peer.work_command(program, where.url, configuration)
         with crew(command, where.url, configuration.processes, keeps_runs=keeps_runs) as workers:
             workers.await_files("ready")
-            used_before = _used(workers, where)
+            used_before = used_seconds(workers, where)
             began_at = workers.go()
             ended_at = _await_last_settle(workers, where, peer, jobs, began_at + DRAIN_SECONDS_MAX)
-            used = _used(workers, where)
+            used = used_seconds(workers, where)
             count, runs = workers.count(), workers.stop()
         left = footprint(where.url).since(before, jobs) if before is not None else {}
     if count != jobs:
         raise AssertionError(f"{peer.name}: {jobs} jobs went in, and handlers ran {count} times")
     processor_seconds = None if used is None or used_before is None else used - used_before
     return Drained(jobs, ended_at - began_at, processor_seconds, runs, left)
+
+
+def used_seconds(workers: Crew, where: Place) -> float | None:
+    """Return the processor time that the workers and the server have used so far."""
+    server = where.used_seconds()
+    if server is None:
+        return None
+    return server + sum(used_by_session(process.pid) for process in workers.processes)
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -196,14 +204,6 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _used(workers: Crew, where: Place) -> float | None:
-    """Return the processor time that the workers and the server have used so far."""
-    server = where.used_seconds()
-    if server is None:
-        return None
-    return server + sum(used_by_session(process.pid) for process in workers.processes)
 
 
 def _await_last_settle(

@@ -28,6 +28,7 @@ PLOTS = {
 }
 COLOURS = {"postgres": "#7f8fa6", "redis": "#c8a2a2", "sqlite": "#a5b89a"}
 OURS = {"postgres": "#0b5fa5", "sqlite": "#2e7d32"}
+LINES = ("#b5651d", "#8e44ad", "#5d6d1e", "#c0392b", "#6e6e6e")  # of the others, in their order
 ROOT = Path(__file__).parent.parent
 
 
@@ -116,13 +117,14 @@ def _held(record: Record) -> Any:
 def _backlog(record: Record) -> Any:
     figure, axes = _figure(12, columns=2)
     for one, runs in record.runs("backlog").items():
-        at = {int(depth): statistics.median(rates) for depth, rates in runs[0]["rates"].items()}
-        depths = sorted(at)
-        rates = [max(at[depth], 1e-9) for depth in depths]
-        _line(axes[0], record, one, depths, rates)
-        _line(axes[1], record, one, depths, [rates[0] / rate for rate in rates])
-    axes[0].set_title("With so many waiting: jobs/s (logarithmic)")
-    axes[1].set_title("What a job costs, by what it costs at the least depth")
+        depths = runs[0]["depths"]
+        waiting = [depth["waiting"] for depth in depths]
+        _line(axes[1], record, one, waiting, [statistics.median(at["rates"]) for at in depths])
+        used = [depth["processor_microseconds"] for depth in depths]
+        if None not in used:
+            _line(axes[0], record, one, waiting, used)
+    axes[0].set_title("With so many waiting: processor time a job, µs (logarithmic)")
+    axes[1].set_title("The same: jobs/s (logarithmic)")
     for axis in axes:
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -132,10 +134,10 @@ def _backlog(record: Record) -> Any:
 
 
 def _footprint(record: Record) -> Any:
-    figure, axes = _figure(len(record.middles("drain", "wal_bytes")), columns=3)
+    figure, axes = _figure(len(record.left("wal_bytes")), columns=3)
     titles = {"wal_bytes": "bytes of WAL", "commits": "commits", "died": "dead row versions"}
     for axis, (name, title) in zip(axes, titles.items(), strict=True):
-        _bars(axis, record, record.middles("drain", name), form="{:,.4g}")
+        _bars(axis, record, record.left(name), form="{:,.3g}")
         axis.set_title(f"{title} a job (logarithmic)")
     figure.tight_layout()
     return figure
@@ -173,9 +175,12 @@ def _bars(axis: Any, record: Record, values: dict[str, float], form: str = "{:,.
 
 
 def _line(axis: Any, record: Record, one: str, at: list[Any], values: list[float]) -> None:
-    is_ours = record.entry(one).peer.startswith("inturn")
-    look = {"color": OURS["postgres"], "linewidth": 3} if is_ours else {"linewidth": 1.5}
-    axis.plot(at, values, marker=".", label=one, **look)
+    if record.entry(one).peer.startswith("inturn"):
+        axis.plot(at, values, marker=".", label=one, color=OURS["postgres"], linewidth=3)
+        return
+    others = [entry.name for entry in record.entries if entry.configuration == "best"]
+    colour = LINES[others.index(one) % len(LINES)]
+    axis.plot(at, values, marker=".", label=one, color=colour, linewidth=1.5)
 
 
 def _colour(record: Record, one: str) -> str:

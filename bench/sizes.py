@@ -43,6 +43,7 @@ class Sizes:
     contest_seconds: float  # of enqueueing, in each run
     contest_held_seconds: float
     contest_held_window_seconds: float
+    contest_held_backlog: int
     at_once: int  # contenders; more than one only where figures say nothing
 
 
@@ -74,6 +75,7 @@ FULL = Sizes(
     contest_seconds=1.5,
     contest_held_seconds=60,
     contest_held_window_seconds=5,
+    contest_held_backlog=10_000,
     at_once=1,
 )
 
@@ -100,10 +102,11 @@ QUICK = Sizes(
     backlog_depths=(1_000,),
     backlog_windows=3,
     backlog_warm_seconds=0.5,
-    backlog_fill_seconds=10,
+    backlog_fill_seconds=30,
     trickle_jobs=15,
     contest_seconds=0.3,
     contest_held_seconds=3,
     contest_held_window_seconds=1,
+    contest_held_backlog=1_000,
     at_once=4,
 )

@@ -6,13 +6,14 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
 from bench.compare import Bench
 from bench.contenders import Contender
-from bench.crew import ROOT, Crew, crew, end, prepare, surroundings, tell
+from bench.crew import ROOT, Crew, crew, end, prepare, surroundings, tell, used_seconds
 from bench.peers.peer import Peer
 from bench.places import Place, place
 
@@ -30,8 +31,8 @@ def held(bench: Bench, one: Contender) -> list[float]:
     with place(bench, one.peer) as where:
         program = one.peer.environment.install()
         prepare(one.peer, program, where.url)
-        _fill_up(one.peer, program, where, sizes.held_backlog, sizes.backlog_fill_seconds)
-        with _served(one, program, where, sizes.held_backlog) as workers:
+        _fill_up(one.peer, program, where, sizes.contest_held_backlog, sizes.backlog_fill_seconds)
+        with _served(one, program, where, sizes.contest_held_backlog) as workers:
             time.sleep(sizes.held_warm_seconds)
             with psycopg.connect(where.url, autocommit=True) as connection:
                 connection.execute("begin isolation level repeatable read")
@@ -41,10 +42,19 @@ def held(bench: Bench, one: Contender) -> list[float]:
     return rates
 
 
-def backlog(bench: Bench, one: Contender) -> dict[str, list[float]]:
-    """Return jobs a second, window by window, for each depth that could be reached."""
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What it came to while so many jobs waited."""
+
+    waiting: int
+    rates: list[float]  # window by window
+    processor_microseconds: float | None  # a job, of the workers and the server
+
+
+def backlog(bench: Bench, one: Contender) -> list[Depth]:
+    """Return what each depth came to that could be reached in time."""
     sizes = bench.sizes
-    found: dict[str, list[float]] = {}
+    found: list[Depth] = []
     waiting = 0
     with place(bench, one.peer) as where:
         program = one.peer.environment.install()
@@ -58,7 +68,11 @@ def backlog(bench: Bench, one: Contender) -> dict[str, list[float]]:
                 break
             with _served(one, program, where, depth) as workers:
                 time.sleep(sizes.backlog_warm_seconds)
-                found[str(depth)] = _rates(workers, sizes.backlog_windows, 1)
+                before, counted = used_seconds(workers, where), workers.count()
+                rates = _rates(workers, sizes.backlog_windows, 1)
+                after, ran = used_seconds(workers, where), workers.count() - counted
+            took = None if before is None or after is None else (after - before) / max(ran, 1)
+            found.append(Depth(depth, rates, None if took is None else took * 1e6))
             waiting = where.count(one.peer.unfinished)
     return found
 

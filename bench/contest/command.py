@@ -193,17 +193,22 @@ def _rows(command: Sequence[str], sizes: Sizes, say: Say, record: Record) -> lis
     """Run another benchmark; return its rows."""
     say(" ".join(command))
     options = ["--json", *(["--quick"] if sizes.quick else [])]
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", *command, *options],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
+        start_new_session=True,  # so that Ctrl-C reaches it once, from here
+    ) as other:
+        try:
+            said, _ = other.communicate()
+        except KeyboardInterrupt:
+            other.send_signal(signal.SIGINT)  # it ends what it has started; leaving waits for it
+            raise
     try:
-        return [row | {"measured": None} for row in json.loads(done.stdout)["rows"]]
+        return [row | {"measured": None} for row in json.loads(said)["rows"]]
     except ValueError:
-        record.broke[command[0]] = f"ended with {done.returncode}"
+        record.broke[command[0]] = f"ended with {other.returncode}"
         return []
 
 

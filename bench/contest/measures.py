@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench import steady
@@ -126,7 +126,7 @@ def held(bench: Bench, one: Contender) -> Found:
 
 def backlog(bench: Bench, one: Contender) -> Found:
     """Enqueue and run while so many wait."""
-    return {"rates": steady.backlog(bench, one)}
+    return {"depths": [asdict(depth) for depth in steady.backlog(bench, one)]}
 
 
 MEASURES = (

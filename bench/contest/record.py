@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Found = dict[str, Any]
+JOBS_MIN = 50  # fewer, and what the start of a worker costs is all there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,14 @@ class Record:
             if all(run.get(name) is not None for run in runs)
         }
         return dict(sorted(medians.items(), key=lambda one: -one[1]))
+
+    def left(self, name: str) -> dict[str, float]:
+        """Return what a job left behind in PostgreSQL, where there were enough jobs to tell."""
+        return {
+            contender: value
+            for contender, value in self.middles("drain", name).items()
+            if self.runs("drain")[contender][0]["jobs"] >= JOBS_MIN
+        }
 
     def write(self, path: Path) -> None:
         """Write all of it."""

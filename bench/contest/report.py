@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bench.contest.record import Record, latencies, percentile
+from bench.contest.record import Found, Record, latencies, percentile
 from bench.plots import PLOTS
 
 ROOT = Path(__file__).parents[2]
@@ -204,21 +204,22 @@ def _held(record: Record, name: str) -> Iterator[str]:
 def _backlog(record: Record, name: str) -> Iterator[str]:
     yield "## While very much waits"
     yield ""
-    yield "Jobs a second with so many waiting, which a producer keeps up; the median of windows of"
-    yield "a second. A depth that could not be reached in time is left empty."
+    yield "Processor time a job, of the workers and the server, and jobs a second, the median of"
+    yield "windows of a second, while a producer keeps so many waiting. The time is what to look"
+    yield "at: few jobs are sometimes gone before the producer sees it. A depth that could not be"
+    yield "reached in time is left empty."
     yield ""
     yield from _plot(name, "backlog")
-    runs = {one: run[0]["rates"] for one, run in record.runs("backlog").items()}
-    depths = sorted({int(depth) for rates in runs.values() for depth in rates})
+    runs = {
+        one: {depth["waiting"]: depth for depth in run[0]["depths"]}
+        for one, run in record.runs("backlog").items()
+    }
+    depths = sorted({depth for found in runs.values() for depth in found})
     yield from _table(
         ("name", *(f"{depth:,} waiting" for depth in depths)),
         (
-            [f"`{one}`"]
-            + [
-                f"{statistics.median(rates[str(depth)]):,.0f}/s" if str(depth) in rates else ""
-                for depth in depths
-            ]
-            for one, rates in runs.items()
+            [f"`{one}`", *(_at_depth(found.get(depth)) for depth in depths)]
+            for one, found in runs.items()
         ),
     )
 
@@ -230,9 +231,7 @@ def _footprint(record: Record, name: str) -> Iterator[str]:
     yield "WAL, commits, row versions that died, and those that were still there at the end."
     yield ""
     yield from _plot(name, "footprint")
-    figures = {
-        name: record.middles("drain", name) for name in ("wal_bytes", "commits", "died", "dead")
-    }
+    figures = {name: record.left(name) for name in ("wal_bytes", "commits", "died", "dead")}
     yield from _table(
         ("name", "bytes of WAL", "commits", "died", "still there"),
         (
@@ -268,6 +267,14 @@ def _plot(name: str, plot: str) -> Iterator[str]:
     if plot in PLOTS:
         yield f"![{PLOTS[plot]}]({name}-{plot}.png)"
         yield ""
+
+
+def _at_depth(depth: Found | None) -> str:
+    if depth is None:
+        return ""
+    rate = f"{statistics.median(depth['rates']):,.0f}/s"
+    used = depth["processor_microseconds"]
+    return rate if used is None else f"{used:,.0f} µs, {rate}"
 
 
 def _each(rates: Iterable[float]) -> str:

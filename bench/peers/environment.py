@@ -77,7 +77,7 @@ class NodeEnvironment:
         folder = _folder(self.name, lock.read_text())
         folder.mkdir(parents=True, exist_ok=True)
         for file in (*(PEERS / self.name).iterdir(), *(PEERS / "node").iterdir()):
-            shutil.copy(file, folder)
+            _renew(file, folder / file.name)
         if not _is_complete(folder):
             _run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], folder)
             _complete(folder)
@@ -92,6 +92,12 @@ class NodeEnvironment:
 def _folder(name: str, *decides: str) -> Path:
     digest = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
     return cache() / f"{name}-{digest}"
+
+
+def _renew(source: Path, target: Path) -> None:
+    """Copy a file that has changed; one that has not may be in use."""
+    if not target.exists() or target.read_bytes() != source.read_bytes():
+        shutil.copy(source, target)
 
 
 def _is_complete(folder: Path) -> bool:
