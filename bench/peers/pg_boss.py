@@ -10,12 +10,12 @@ from bench.peers.peer import Configuration, Peer
 BEST = Configuration(
     name="best",
     why="its page 'Workers': batches, burstWhenBatchFull so that a full batch is followed by the "
-    "next at once, four workers a process, and LISTEN/NOTIFY on the queue; a process for each core",
+    "next at once, two workers a process, and LISTEN/NOTIFY on the queue; a process for each core",
     processes=2,
-    jobs=40_000,
+    jobs=60_000,
     settings={
         "notify": True,
-        "work": {"batchSize": 500, "burstWhenBatchFull": True, "localConcurrency": 4},
+        "work": {"batchSize": 1_000, "burstWhenBatchFull": True, "localConcurrency": 2},
     },
 )
 
