@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -122,5 +123,12 @@ def _run(command: Sequence[str], folder: Path | None = None) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotInstall(str(error)) from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise CannotInstall(said[-1] if said else f"{command[0]} ended with {done.returncode}")
+        why = reason(done.stderr or done.stdout)
+        raise CannotInstall(why or f"{Path(command[0]).name} ended with {done.returncode}")
+
+
+def reason(said: str) -> str:
+    """Return the line that says why an installation failed, without what is this machine's own."""
+    errors = [line for line in said.splitlines() if "error" in line.lower()]
+    telling = [line for line in errors if not re.search(r"error code |complete log", line)]
+    return re.sub(r"(?<!\S)(\w+:/)?/\S+", "…", (telling or errors or [""])[0]).strip()

@@ -13,6 +13,7 @@ import pytest
 from bench.contenders import PEERS
 from bench.contest import report
 from bench.contest.record import Entry, Record, read
+from bench.peers.environment import reason
 from bench.peers.peer import Peer
 from bench.peers.tally import Journal, count_runs
 from bench.plots import PLOTS
@@ -137,3 +138,24 @@ def test_runs_of_all_processes_are_counted(tmp_path: Path, monkeypatch: pytest.M
     subprocess.run([sys.executable, "-c", elsewhere], cwd=ROOT, check=True)
     (tmp_path / "7.count").write_text("           5")
     assert count_runs(tmp_path) == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "npm error code ETARGET\nnpm error notarget No matching version found for rrule@2.2.\n"
+            "npm error A complete log of this run can be found in: /var/log/npm/debug.log\n",
+            "npm error notarget No matching version found for rrule@2.2.",
+        ),
+        (
+            "WARNING: Location is ignored\nERROR: No matching distribution found for huey==0.0.0\n",
+            "ERROR: No matching distribution found for huey==0.0.0",
+        ),
+        ("npm error code EIO\nnpm error A complete log is in: /var/log", "npm error code EIO"),
+        ("npm error request to https://host/gone failed", "npm error request to … failed"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failed_installation_is_its_telling_line(said: str, why: str) -> None:
+    assert reason(said) == why
