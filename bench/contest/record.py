@@ -45,6 +45,7 @@ class Record:
     found: dict[str, dict[str, list[Found]]] = field(default_factory=dict)
     bars: list[dict[str, Any]] = field(default_factory=list)  # of the other benchmarks
     seconds: float = 0.0
+    plots: list[str] = field(default_factory=list)  # that were drawn
 
     def entry(self, name: str) -> Entry:
         """Return a contender."""

@@ -91,7 +91,7 @@ def _drain(record: Record, name: str) -> Iterator[str]:
     yield "Handlers that only count. From the start of all processes to the last settle, in jobs a"
     yield "second; processor time is that of workers and server together."
     yield ""
-    yield from _plot(name, "drain")
+    yield from _plot(record, name, "drain")
     used = record.middles("drain", "processor_microseconds")
     ours = record.middles("drain").get("inturn-default")
     yield from _table(
@@ -116,7 +116,7 @@ def _submit(record: Record, name: str) -> Iterator[str]:
     yield "One process, one at a time and in the peer's own way to enqueue many (batches of 1,000),"
     yield "in jobs a second. What was enqueued was counted in the store afterwards."
     yield ""
-    yield from _plot(name, "submit")
+    yield from _plot(record, name, "submit")
     one_by_one, many = record.middles("submit-one"), record.middles("submit-many")
     yield from _table(
         ("name", "one at a time", "runs", "many", "runs", "durability"),
@@ -140,7 +140,7 @@ def _keyed(record: Record, name: str) -> Iterator[str]:
     yield "A thousand keys. Every run was checked over all processes: each job ran once, and after"
     yield "every earlier one of its key."
     yield ""
-    yield from _plot(name, "keyed")
+    yield from _plot(record, name, "keyed")
     rates = record.middles("keyed")
     rows = [
         [
@@ -163,7 +163,7 @@ def _latency(record: Record, name: str) -> Iterator[str]:
     yield "From the call that enqueues to the first line of the handler in another process, a job"
     yield "every 50 ms or so, all runs together."
     yield ""
-    yield from _plot(name, "latency")
+    yield from _plot(record, name, "latency")
     told = {one: latencies(runs) for one, runs in record.runs("latency").items()}
     yield from _table(
         ("name", "p50", "p90", "p99", "longest"),
@@ -184,7 +184,7 @@ def _held(record: Record, name: str) -> Iterator[str]:
     yield "One `repeatable read` transaction stays open from the beginning on; a producer keeps the"
     yield "queue as full as it was. Jobs a second, window by window; run once."
     yield ""
-    yield from _plot(name, "held")
+    yield from _plot(record, name, "held")
     runs = record.runs("held")
     heads = [
         f"{run[0]['window_seconds'] * (at + 1):g} s"
@@ -209,7 +209,7 @@ def _backlog(record: Record, name: str) -> Iterator[str]:
     yield "at: few jobs are sometimes gone before the producer sees it. A depth that could not be"
     yield "reached in time is left empty."
     yield ""
-    yield from _plot(name, "backlog")
+    yield from _plot(record, name, "backlog")
     runs = {
         one: {depth["waiting"]: depth for depth in run[0]["depths"]}
         for one, run in record.runs("backlog").items()
@@ -230,7 +230,7 @@ def _footprint(record: Record, name: str) -> Iterator[str]:
     yield "For each job, from the moment the queue was full to the end of the workers: bytes of"
     yield "WAL, commits, row versions that died, and those that were still there at the end."
     yield ""
-    yield from _plot(name, "footprint")
+    yield from _plot(record, name, "footprint")
     figures = {name: record.left(name) for name in ("wal_bytes", "commits", "died", "dead")}
     yield from _table(
         ("name", "bytes of WAL", "commits", "died", "still there"),
@@ -263,8 +263,8 @@ def _bars(record: Record) -> Iterator[str]:
     )
 
 
-def _plot(name: str, plot: str) -> Iterator[str]:
-    if plot in PLOTS:
+def _plot(record: Record, name: str, plot: str) -> Iterator[str]:
+    if plot in record.plots:
         yield f"![{PLOTS[plot]}]({name}-{plot}.png)"
         yield ""
 
@@ -297,7 +297,6 @@ def publish(record: Record, path: Path, page: Path = PAGE) -> None:
     _, after = rest.split(END)
     folder = f"../../{path.parent.relative_to(ROOT).as_posix()}"
     shown = [f"From the [result of {record.date}]({folder}/{path.stem}.md).", ""]
-    for name, title in PLOTS.items():
-        if path.with_name(f"{path.stem}-{name}.png").exists():
-            shown += [f"![{title}]({folder}/{path.stem}-{name}.png)", ""]
+    for name in record.plots:
+        shown += [f"![{PLOTS[name]}]({folder}/{path.stem}-{name}.png)", ""]
     page.write_text(before + BEGIN + "\n\n" + "\n".join(shown) + "\n" + END + after)

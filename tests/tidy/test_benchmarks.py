@@ -64,6 +64,7 @@ def record() -> Record:
             },
             "keyed": {"ordered-best": [{"rate": 50.0, "jobs": 9}]},
         },
+        plots=["drain"],
     )
 
 
@@ -122,6 +123,7 @@ def test_a_new_result_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert "old one" not in text
     assert "2026-01-02.md" not in text
     assert "../../bench/results/2026-01-03.md" in text
+    assert "(../../bench/results/2026-01-03-drain.png)" in text
     assert text.startswith("# Before")
     assert text.endswith("after\n")
 
