@@ -26,34 +26,40 @@ PLOTS = {
     "backlog": "jobs a second against the number of jobs that wait",
     "footprint": "WAL, commits and dead row versions a job",
 }
+MEASURES = {"submit": "submit-many", "footprint": "drain"}  # what a plot is of, if not its name
 COLOURS = {"postgres": "#7f8fa6", "redis": "#c8a2a2", "sqlite": "#a5b89a"}
 OURS = {"postgres": "#0b5fa5", "sqlite": "#2e7d32"}
 LINES = ("#b5651d", "#8e44ad", "#5d6d1e", "#c0392b", "#6e6e6e")  # of the others, in their order
 ROOT = Path(__file__).parent.parent
 
 
-def draw_elsewhere(path: Path) -> None:
-    """Draw in the environment that has matplotlib; raise CannotInstall if there can be none."""
+def draw_elsewhere(path: Path) -> list[str]:
+    """Draw in the environment that has matplotlib; return what was drawn, or raise CannotInstall."""
     python = PythonEnvironment("matplotlib").folder() / "bin" / "python"
     command = [str(python), "-m", "bench.plots", str(path.resolve())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotInstall(f"the plots could not be drawn: {done.stderr[-500:]}")
+    return done.stdout.split()
 
 
-def draw(path: Path) -> None:
-    """Draw every plot of the result at a path, beside it."""
+def draw(path: Path) -> list[str]:
+    """Draw each plot that the result at a path has something for, beside it; return which."""
     import matplotlib as mpl  # type: ignore[import-not-found]
 
     mpl.use("agg")
     mpl.rcParams.update({"figure.dpi": 110, "font.size": 9, "axes.spines.top": False})
     mpl.rcParams.update({"axes.spines.right": False, "savefig.bbox": "tight"})
     record = read(path)
-    for name in PLOTS:
+    drawn = [name for name in PLOTS if record.runs(MEASURES.get(name, name))]
+    if not record.left("wal_bytes"):
+        drawn = [name for name in drawn if name != "footprint"]
+    for name in drawn:
         figure = PAINTERS[name](record)
         if record.quick:
             figure.text(0.5, 0.5, "quick run", size=40, alpha=0.2, ha="center", rotation=20)
         figure.savefig(path.with_name(f"{path.stem}-{name}.png"), metadata={"Software": None})
+    return drawn
 
 
 def _drain(record: Record) -> Any:
@@ -191,6 +197,6 @@ def _colour(record: Record, one: str) -> str:
 if __name__ == "__main__":
     for named in sys.argv[1:]:
         if importlib.util.find_spec("matplotlib") is None:
-            draw_elsewhere(Path(named))
+            print(*draw_elsewhere(Path(named)))
         else:
-            draw(Path(named))
+            print(*draw(Path(named)))

@@ -31,7 +31,7 @@ from bench.contest.record import Entry, Record
 from bench.crew import ROOT
 from bench.peers.peer import CannotInstall, Peer
 from bench.peers.program import BATCH, PAYLOAD_BYTES
-from bench.plots import PLOTS, draw_elsewhere
+from bench.plots import draw_elsewhere
 from bench.redis_server import redis_version
 from bench.server import server
 from bench.sizes import FULL, QUICK, Sizes
@@ -143,8 +143,7 @@ def _contest(
     record.write(part)
     part.rename(path)
     try:
-        draw_elsewhere(path)
-        record.plots = list(PLOTS)
+        record.plots = draw_elsewhere(path)
         record.write(path)
     except CannotInstall as error:
         say(str(error))
