@@ -27,6 +27,7 @@ PLOTS = {
     "footprint": "WAL, commits and dead row versions a job",
 }
 MEASURES = {"submit": "submit-many", "footprint": "drain"}  # what a plot is of, if not its name
+BROKERS = {"postgres": "PostgreSQL", "redis": "Redis", "sqlite": "SQLite"}
 COLOURS = {"postgres": "#7f8fa6", "redis": "#c8a2a2", "sqlite": "#a5b89a"}
 OURS = {"postgres": "#0b5fa5", "sqlite": "#2e7d32"}
 LINES = ("#b5651d", "#8e44ad", "#5d6d1e", "#c0392b", "#6e6e6e")  # of the others, in their order
@@ -34,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def draw_elsewhere(path: Path) -> list[str]:
-    """Draw in the environment that has matplotlib; return what was drawn, or raise CannotInstall."""
+    """Draw in the environment that has matplotlib; return which, or raise CannotInstall."""
     python = PythonEnvironment("matplotlib").folder() / "bin" / "python"
     command = [str(python), "-m", "bench.plots", str(path.resolve())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -99,6 +100,7 @@ def _latency(record: Record) -> Any:
         axis.annotate(f"{middle:.1f}", (middle, place), (0, 5), textcoords="offset points")
     axis.set_yticks(range(len(order)), order)
     axis.set_xscale("log")
+    _legend(axis, record, order)
     axis.set_title("From the call that enqueues to the handler: ms, p1 to p99, p50 marked")
     return figure
 
@@ -178,6 +180,20 @@ def _bars(axis: Any, record: Record, values: dict[str, float], form: str = "{:,.
     axis.set_yticks(range(len(names)), names)
     axis.set_xscale("log")
     axis.margins(x=0.15)
+    _legend(axis, record, names)
+
+
+def _legend(axis: Any, record: Record, names: list[str]) -> None:
+    from matplotlib.patches import Patch  # type: ignore[import-not-found]
+
+    shown = {
+        f"{'inturn on ' if entry.peer.startswith('inturn') else ''}{BROKERS[entry.broker]}": (
+            _colour(record, entry.name)
+        )
+        for entry in (record.entry(name) for name in reversed(names))
+    }
+    made = [Patch(color=colour, label=label) for label, colour in shown.items()]
+    axis.legend(handles=made, fontsize=8, loc="lower right")
 
 
 def _line(axis: Any, record: Record, one: str, at: list[Any], values: list[float]) -> None:

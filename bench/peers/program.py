@@ -21,7 +21,7 @@ BATCH = 1_000
 PAYLOAD_BYTES = 100
 WARM_SECONDS = 0.3
 PAUSE_SECONDS = (0.03, 0.07)  # uneven, so as not to fall in step with something that polls
-FEED_SECONDS = 0.005
+FEED_SECONDS = 0.002
 
 
 class Producer(Protocol):

@@ -17,7 +17,7 @@ import struct
 import time
 from pathlib import Path
 
-TELL_SECONDS = 0.02
+TELL_SECONDS = 0.005
 LOOK_SECONDS = 0.001
 RECORD = struct.Struct("qq")
 JOURNAL = "journal"

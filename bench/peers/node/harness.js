@@ -8,8 +8,8 @@ const BATCH = 1000;
 const PAYLOAD_BYTES = 100;
 const WARM_SECONDS = 0.3;
 const PAUSE_MILLISECONDS = [30, 70];
-const TELL_MILLISECONDS = 20;
-const FEED_MILLISECONDS = 5;
+const TELL_MILLISECONDS = 5;
+const FEED_MILLISECONDS = 2;
 const RECORD_BYTES = 16;
 
 export function payload(number) {
