@@ -18,7 +18,7 @@ BEST = Configuration(
     "guide 'Concurrency': a worker of the pool solo for each core, which took less of the "
     "processor than forked processes and threads; no gossip, mingle or heartbeats",
     processes=2,
-    jobs=8_000,
+    jobs=5_000,
     settings={
         "worker_prefetch_multiplier": 128,
         "options": ["-P", "solo", "--without-gossip", "--without-mingle", "--without-heartbeat"],
@@ -36,7 +36,7 @@ PEER = Peer(
         Configuration(
             name="default",
             why="one worker with a forked process for each core, four jobs taken ahead for each",
-            jobs=8_000,
+            jobs=5_000,
         ),
         BEST,
         replace(BEST, name="best-always", fsync="always"),

@@ -21,7 +21,7 @@ BEST = Configuration(
     why="as the default, with dramatiq_queue_prefetch, 1,000 here; one or two threads a process "
     "were slower",
     processes=2,
-    jobs=12_000,
+    jobs=10_000,
     settings={"threads": 8, "prefetch": 1_000},
 )
 
@@ -37,7 +37,7 @@ PEER = Peer(
             name="default",
             why="what its command line starts: a process for each core (here two), 8 threads each",
             processes=2,
-            jobs=12_000,
+            jobs=10_000,
             settings={"threads": 8},
         ),
         BEST,

@@ -23,7 +23,8 @@ PEER = Peer(
     name="pg-boss",
     environment=NodeEnvironment("pg_boss"),
     unfinished="select count(*) from pgboss.job where state < 'completed' and name = 'deliver'",
-    order="with the queue policy key_strict_fifo, jobs of the same singleton key run in order",
+    order="with the queue policy key_strict_fifo, jobs of the same singleton key run in order; not "
+    "among those inserted in one call, which ran in any order",
     loss="run again when its time to expire has passed, 15 minutes if nothing else is said",
     configurations=(
         Configuration(

@@ -18,7 +18,7 @@ BEST = Configuration(
     why="its 'Notes on Performance': SimpleWorker, which does not fork for each job; a process for "
     "each core",
     processes=2,
-    jobs=3_000,
+    jobs=2_000,
     settings={"worker": "SimpleWorker"},
 )
 
@@ -33,7 +33,7 @@ PEER = Peer(
         Configuration(
             name="default",
             why="one worker, which forks for each job",
-            jobs=400,
+            jobs=200,
             settings={"worker": "Worker"},
         ),
         BEST,

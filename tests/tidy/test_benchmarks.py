@@ -20,7 +20,11 @@ from bench.plots import PLOTS
 from bench.throughput import out_of_order
 
 ROOT = Path(__file__).parents[2]
-RESULTS = sorted((ROOT / "bench" / "results").glob("*.json"))
+RESULTS = sorted(
+    path
+    for path in (ROOT / "bench" / "results").glob("*.json")
+    if not path.name.endswith(".part.json")  # of a run that was stopped
+)
 OTHERS = [peer for peer in PEERS if not peer.name.startswith("inturn")]
 
 

@@ -24,14 +24,20 @@ async function open(url) {
   await made.start();
   return {
     one: (number) => made.send(QUEUE, payload(number)),
-    many: (numbers, keys) =>
-      made.insert(
-        QUEUE,
-        numbers.map((number) => ({
-          data: payload(number),
-          ...(keys && { singletonKey: key(number, keys) }),
-        })),
-      ),
+    // All of a call have the same time, which is what their order goes by, so that a call may have
+    // each key only once.
+    many: async (numbers, keys) => {
+      const size = keys ? Math.min(numbers.length, keys) : numbers.length;
+      for (let first = 0; first < numbers.length; first += size) {
+        await made.insert(
+          QUEUE,
+          numbers.slice(first, first + size).map((number) => ({
+            data: payload(number),
+            ...(keys && { singletonKey: key(number, keys) }),
+          })),
+        );
+      }
+    },
     close: () => made.stop(),
   };
 }
