@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench bench-engine bench-executor bench-worker chaos clean
+.PHONY: help setup demo test check format bench bench-peers bench-engine bench-executor bench-worker chaos clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,11 @@ format: $(STAMP) ## Put the source in its format, and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-engine bench-executor bench-worker ## Run every benchmark
+bench: $(STAMP) ## Run every benchmark beside other queues, write bench/results (BENCH_ARGS=--quick)
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-peers: $(STAMP) ## Measure inturn and other queues side by side, write bench/results
+	$(BIN)/python -m bench.contest $(BENCH_ARGS)
 
 bench-engine: $(STAMP) ## Measure the engine alone, on both stores
 	$(BIN)/python -m bench.engine

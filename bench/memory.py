@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
 from bench.compare import Bench
-from bench.crew import DRAIN_SECONDS_MAX, ROOT, crew
+from bench.crew import DRAIN_SECONDS_MAX, crew, fill
 from bench.peers.ours import OURS
-from bench.server import empty_database, tidy
+from bench.places import Database
+from bench.server import empty_database
 from bench.table import Bar, Row
 
 MEGABYTES_MAX = 90
@@ -24,9 +24,7 @@ def memory(bench: Bench) -> list[Row]:
     series: list[tuple[int, float]] = []
     with empty_database(bench.server) as url:
         bench.say(f"submitting {jobs:,} jobs")
-        fill = OURS.fill_command(OURS.environment.install(), url, jobs, 0)
-        subprocess.run(fill, cwd=ROOT, check=True, capture_output=True)
-        tidy(url)
+        fill(OURS, OURS.environment.install(), Database(url), jobs)
         with crew(OURS.work_command([], url, OURS.configurations[0]), url, 1) as workers:
             (process,) = workers.processes
             give_up_at = workers.go() + DRAIN_SECONDS_MAX

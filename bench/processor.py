@@ -20,6 +20,17 @@ def used_seconds(pid: int) -> float:
     return sum(map(int, _fields(pid)[11:15])) / TICKS
 
 
+def used_by_session(leader: int) -> float:
+    """Return what the processes of a session have used, with those that have ended."""
+    used = 0.0
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            pid = int(path.name)
+            if int(_fields(pid)[3]) == leader:
+                used += used_seconds(pid)
+    return used
+
+
 def used_by_server(url: str) -> float | None:
     """Return what a PostgreSQL on this machine has used; None if it is on another."""
     with psycopg.connect(url, autocommit=True) as connection:

@@ -35,6 +35,16 @@ class Sizes:
     submit_seconds: float
     latency_jobs: int
     memory_jobs: int
+    backlog_depths: tuple[int, ...]  # at which all contenders are measured
+    backlog_windows: int  # of a second each
+    backlog_warm_seconds: float
+    backlog_fill_seconds: float  # what takes longer to fill is left out, and named
+    trickle_jobs: int  # enqueued now and then, in each run
+    contest_seconds: float  # of enqueueing, in each run
+    contest_held_seconds: float
+    contest_held_window_seconds: float
+    contest_held_backlog: int
+    at_once: int  # contenders; more than one only where figures say nothing
 
 
 FULL = Sizes(
@@ -57,6 +67,16 @@ FULL = Sizes(
     submit_seconds=3,
     latency_jobs=520,
     memory_jobs=1_000_000,
+    backlog_depths=(1_000, 10_000, 100_000, 1_000_000),
+    backlog_windows=3,
+    backlog_warm_seconds=1,
+    backlog_fill_seconds=40,
+    trickle_jobs=45,
+    contest_seconds=1,
+    contest_held_seconds=60,
+    contest_held_window_seconds=5,
+    contest_held_backlog=10_000,
+    at_once=1,
 )
 
 QUICK = Sizes(
@@ -79,4 +99,14 @@ QUICK = Sizes(
     submit_seconds=0.5,
     latency_jobs=60,
     memory_jobs=50_000,
+    backlog_depths=(1_000,),
+    backlog_windows=3,
+    backlog_warm_seconds=0.5,
+    backlog_fill_seconds=30,
+    trickle_jobs=15,
+    contest_seconds=0.3,
+    contest_held_seconds=3,
+    contest_held_window_seconds=1,
+    contest_held_backlog=1_000,
+    at_once=4,
 )

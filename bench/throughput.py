@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bench.compare import Bench, rated
+from bench.contenders import Contender
 from bench.crew import Drained, Ran, drain
 from bench.peers import graphile_worker, pgqueuer, procrastinate
-from bench.peers.ours import OURS
-from bench.peers.peer import CannotInstall, Configuration, Peer
+from bench.peers.ours import KEYED, OURS
+from bench.peers.peer import CannotInstall, Peer
 from bench.table import Bar, Row, absent
 
 PYTHON_PEERS = (pgqueuer.PEER, procrastinate.PEER)
 PEERS = (*PYTHON_PEERS, graphile_worker.PEER)
 NOOP_BAR, NODE_BAR, KEYED_BAR = 4, 2, 50
 KEYS = 1_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contender:
-    """A queue in one of its configurations."""
-
-    peer: Peer
-    configuration: Configuration
-
-    @property
-    def name(self) -> str:
-        """What it is called in the result."""
-        return f"{self.peer.name}-{self.configuration.name}"
-
-    def jobs(self, bench: Bench) -> int:
-        """Return how many jobs it gets."""
-        return self.configuration.jobs // bench.sizes.worker_part
 
 
 def noop(bench: Bench) -> list[Row]:
@@ -51,9 +35,9 @@ def noop(bench: Bench) -> list[Row]:
 def keyed(bench: Bench) -> list[Row]:
     """Let jobs of a thousand keys run, each key's in order, beside Procrastinate's locks."""
     peers, rows = _installed(bench, "worker-1000-keys", [procrastinate.PEER])
-    ours = Contender(OURS, OURS.configurations[1])
-    locks = [Contender(peer, procrastinate.WITH_LOCKS) for peer in peers]
-    drained = _in_turn(bench, [ours, *locks], lambda one: _in_order(bench, one))
+    ours = Contender(OURS, KEYED)
+    locks = [Contender(peer, peer.keyed) for peer in peers if peer.keyed]
+    drained = _in_turn(bench, [ours, *locks], lambda one: in_order(bench, one))
     for one in locks:
         note = (
             f"{ours.jobs(bench):,} jobs of ours, {one.jobs(bench):,} of {one.peer.name}'s, "
@@ -73,6 +57,18 @@ def out_of_order(runs: Sequence[Ran], keys: int) -> int:
     return wrong
 
 
+def in_order(bench: Bench, one: Contender) -> Drained:
+    """Let a contender run jobs with keys, and insist that each ran once and in its turn."""
+    jobs = one.jobs(bench)
+    keys = min(KEYS, max(jobs // 2, 1))  # fewer jobs than keys have no order to keep
+    done = drain(bench, one.peer, one.configuration, jobs=jobs, keys=keys, keeps_runs=True)
+    if sorted(number for _, number in done.runs) != list(range(jobs)):
+        raise AssertionError(f"{one.name}: what ran is not what went in")
+    if wrong := out_of_order(done.runs, keys):
+        raise AssertionError(f"{one.name}: {wrong} jobs ran out of order")
+    return done
+
+
 def peers_and_configurations() -> str:
     """Say for each peer what its configurations are."""
     return "; ".join(
@@ -80,16 +76,6 @@ def peers_and_configurations() -> str:
         for peer in (OURS, *PEERS)
         for one in peer.configurations
     )
-
-
-def _in_order(bench: Bench, one: Contender) -> Drained:
-    jobs = one.jobs(bench)
-    done = drain(bench, one.peer, one.configuration, jobs=jobs, keys=KEYS, keeps_runs=True)
-    if sorted(number for _, number in done.runs) != list(range(jobs)):
-        raise AssertionError(f"{one.name}: what ran is not what went in")
-    if wrong := out_of_order(done.runs, KEYS):
-        raise AssertionError(f"{one.name}: {wrong} jobs ran out of order")
-    return done
 
 
 def _installed(bench: Bench, name: str, wanted: Sequence[Peer]) -> tuple[list[Peer], list[Row]]:

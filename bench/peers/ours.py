@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import inturn
 from bench.peers.peer import Configuration, Peer
-from bench.peers.program import batches, note, run
+from bench.peers.program import Producer, Program, key, note
 from bench.peers.tally import Tally
 from inturn import App
 
@@ -34,6 +36,8 @@ async def begin() -> None:
 class Here:
     """The environment that the bench itself runs in."""
 
+    version = inturn.__version__
+
     def install(self) -> Sequence[str]:
         """Return the command of this module."""
         return [sys.executable, "-m", "bench.peers.ours"]
@@ -51,6 +55,17 @@ class Ours(Peer):
         return [str(command), "work", "bench.peers.ours:app", "--store", url]
 
 
+ORDER = "jobs of a key run one at a time, in the order they were accepted"
+LOSS = "run again when its lease has run out, at most as often as its attempts allow"
+
+DEFAULT = Configuration(
+    name="default",
+    why="two processes of `inturn work`, no option given",
+    processes=2,
+    jobs=400_000,
+)
+KEYED = replace(DEFAULT, name="keyed", why="the same, with an order checker on", jobs=200_000)
+
 OURS = Ours(
     name="inturn",
     environment=Here(),
@@ -58,34 +73,59 @@ OURS = Ours(
     "join inturn.tail t on t.lane = l.id where l.active) "
     "+ (select coalesce(sum(unsettled), 0) from inturn.lease) "
     "+ (select count(*) from inturn.parked) + (select count(*) from inturn.dead)",
-    configurations=(
-        Configuration(
-            name="default",
-            why="two processes of `inturn work`, no option given",
-            processes=2,
-            jobs=400_000,
-        ),
-        Configuration(
-            name="keyed",
-            why="the same, with an order checker on",
-            processes=2,
-            jobs=200_000,
-        ),
-    ),
+    order=ORDER,
+    loss=LOSS,
+    configurations=(DEFAULT,),
+    keyed=KEYED,
+)
+
+ON_SQLITE = Ours(
+    name="inturn-sqlite",
+    environment=Here(),
+    broker="sqlite",
+    unfinished="select (select coalesce(sum(t.last - l.cursor + 1), 0) from lane l "
+    "join tail t on t.lane = l.id where l.active) "
+    "+ (select coalesce(sum(unsettled), 0) from lease) "
+    "+ (select count(*) from parked) + (select count(*) from dead)",
+    order=ORDER,
+    loss=LOSS,
+    configurations=(replace(DEFAULT, jobs=100_000),),
+    keyed=replace(KEYED, jobs=100_000),
 )
 
 
-async def fill(url: str, jobs: int, keys: int) -> None:
-    """Make the tables and submit jobs, with a key each if there are keys."""
+async def prepare(url: str, keys: int) -> None:
+    """Make the tables."""
     app.use(url)
     await app.migrate()
+
+
+@contextlib.asynccontextmanager
+async def producer(url: str) -> AsyncIterator[Producer]:
+    """Connect."""
+    app.use(url)
     async with app:
-        keyed = [deliver.using(key=f"customer-{key}") for key in range(keys)] or [deliver]
-        for numbers in batches(jobs):
-            await app.submit_many(
-                [keyed[number % len(keyed)].call(number, note(number)) for number in numbers]
-            )
+        yield Submitter()
+
+
+class Submitter:
+    """What submits."""
+
+    async def one(self, number: int) -> None:
+        """Submit one job."""
+        await deliver.submit(number, note(number))
+
+    async def many(self, numbers: Sequence[int], keys: int) -> None:
+        """Submit jobs together."""
+        await app.submit_many(
+            [
+                (deliver.using(key=key(number, keys)) if keys else deliver).call(
+                    number, note(number)
+                )
+                for number in numbers
+            ]
+        )
 
 
 if __name__ == "__main__":
-    run(fill)
+    Program(producer=producer, prepare=prepare).run()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from bench.peers.environment import PythonEnvironment
 from bench.peers.peer import Configuration, Peer
-from bench.peers.program import batches, note, run
+from bench.peers.program import Producer, Program, note
 from bench.peers.tally import Tally
 
 PEER = Peer(
     name="pgqueuer",
     environment=PythonEnvironment("pgqueuer"),
     unfinished="select count(*) from pgqueuer",
+    order="none: a limit on how many run at once is by entrypoint, not by key",
+    loss="given to another worker after a time without a sign of life",
     configurations=(
         Configuration(
             name="default",
@@ -34,22 +39,49 @@ PEER = Peer(
 )
 
 
-async def fill(url: str, jobs: int, keys: int) -> None:
-    """Make the tables and enqueue jobs; keys it has none."""
+async def prepare(url: str, keys: int) -> None:
+    """Make the tables; keys it has none."""
     import asyncpg
     from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
     from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 
     connection = await asyncpg.connect(url)
-    queries = Queries(AsyncpgDriver(connection))
-    await queries.install()
-    for numbers in batches(jobs):
-        payloads = [
-            json.dumps({"number": number, "note": note(number)}, separators=(",", ":")).encode()
-            for number in numbers
-        ]
-        await queries.enqueue(["deliver"] * len(payloads), payloads, [0] * len(payloads))
+    await Queries(AsyncpgDriver(connection)).install()
     await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def producer(url: str) -> AsyncIterator[Producer]:
+    """Connect."""
+    import asyncpg
+    from pgqueuer.db import AsyncpgDriver
+    from pgqueuer.queries import Queries
+
+    connection = await asyncpg.connect(url)
+    try:
+        yield Enqueuer(Queries(AsyncpgDriver(connection)))
+    finally:
+        await connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueuer:
+    """What enqueues."""
+
+    queries: Any
+
+    async def one(self, number: int) -> None:
+        """Enqueue one job."""
+        await self.queries.enqueue("deliver", _payload(number))
+
+    async def many(self, numbers: Sequence[int], keys: int) -> None:
+        """Enqueue a list of jobs in one statement."""
+        payloads = [_payload(number) for number in numbers]
+        await self.queries.enqueue(["deliver"] * len(payloads), payloads, [0] * len(payloads))
+
+
+def _payload(number: int) -> bytes:
+    return json.dumps({"number": number, "note": note(number)}, separators=(",", ":")).encode()
 
 
 async def work(url: str, settings: dict[str, Any], tally: Tally) -> None:
@@ -72,4 +104,4 @@ async def work(url: str, settings: dict[str, Any], tally: Tally) -> None:
 
 
 if __name__ == "__main__":
-    run(fill, work)
+    Program(producer=producer, prepare=prepare, work=work).run()

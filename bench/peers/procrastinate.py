@@ -2,54 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.peers.environment import PythonEnvironment
 from bench.peers.peer import Configuration, Peer
-from bench.peers.program import batches, note, run
+from bench.peers.program import Producer, Program, key, note
 from bench.peers.tally import Tally
+
+BEST = Configuration(
+    name="best",
+    why="its reference of App.run_worker_async (concurrency) and its guide 'Delete finished jobs' "
+    "(delete_jobs=always); four processes, which were fastest, and uvloop, with which it was no "
+    "slower",
+    processes=4,
+    jobs=2_000,
+    settings={"concurrency": 10, "delete_jobs": "always", "uvloop": True},
+)
 
 PEER = Peer(
     name="procrastinate",
     environment=PythonEnvironment("procrastinate"),
     unfinished="select count(*) from procrastinate_jobs where status in ('todo', 'doing')",
+    order="jobs with the same lock run one at a time, in the order they were deferred",
+    loss="stays `doing`; a scheduled job of one's own has to look for stalled ones and retry them",
     configurations=(
         Configuration(
             name="default",
             why="one process, concurrency=1, finished jobs are kept",
             jobs=1_000,
         ),
-        Configuration(
-            name="best",
-            why="its reference of App.run_worker_async (concurrency) and its guide 'Delete "
-            "finished jobs' (delete_jobs=always); four processes, which were fastest, and "
-            "uvloop, with which it was no slower",
-            processes=4,
-            jobs=2_000,
-            settings={"concurrency": 10, "delete_jobs": "always", "uvloop": True},
-        ),
+        BEST,
     ),
+    keyed=replace(BEST, name="locks"),
 )
 
-WITH_LOCKS = replace(PEER.configurations[1], name="locks", jobs=2_000)
 
-
-async def fill(url: str, jobs: int, keys: int) -> None:
-    """Make the tables and defer jobs, with a lock each if there are keys."""
-    app, deliver = _app(url, None)
+async def prepare(url: str, keys: int) -> None:
+    """Make the tables."""
+    app, _ = _app(url, None)
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
-        for numbers in batches(jobs):
-            # What is deferred together shares its lock, so keyed jobs are deferred one by one.
-            if keys:
-                for number in numbers:
-                    one = deliver.configure(lock=f"customer-{number % keys}")
-                    await one.defer_async(number=number, note=note(number))
-            else:
-                await deliver.batch_defer_async(
-                    *({"number": number, "note": note(number)} for number in numbers)
-                )
+
+
+@contextlib.asynccontextmanager
+async def producer(url: str) -> AsyncIterator[Producer]:
+    """Connect."""
+    app, deliver = _app(url, None)
+    async with app.open_async():
+        yield Deferrer(deliver)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferrer:
+    """What defers."""
+
+    deliver: Any
+
+    async def one(self, number: int) -> None:
+        """Defer one job."""
+        await self.deliver.defer_async(number=number, note=note(number))
+
+    async def many(self, numbers: Sequence[int], keys: int) -> None:
+        """Defer a batch; what is deferred together shares its lock, so keyed jobs go one by one."""
+        if not keys:
+            await self.deliver.batch_defer_async(
+                *({"number": number, "note": note(number)} for number in numbers)
+            )
+        for number in numbers if keys else ():
+            one = self.deliver.configure(lock=key(number, keys))
+            await one.defer_async(number=number, note=note(number))
 
 
 async def work(url: str, settings: dict[str, Any], tally: Tally) -> None:
@@ -74,4 +98,4 @@ def _app(url: str, tally: Tally | None) -> tuple[Any, Any]:
 
 
 if __name__ == "__main__":
-    run(fill, work)
+    Program(producer=producer, prepare=prepare, work=work).run()

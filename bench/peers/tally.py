@@ -1,8 +1,10 @@
-"""What a worker process has run, told to the bench through files, which any language can write.
+"""What worker processes have run, told to the bench through files, which any language can write.
 
-The process writes ``PID.ready``, waits until ``go`` is there, and from then on keeps its count of
-finished handlers in ``PID.count``. When ``stop`` appears it writes ``PID.runs``, a line for each
-run with its time and the job's number, if the bench asked for them with ``BENCH_KEEPS_RUNS``.
+Each process writes ``PID.ready`` and waits until ``go`` is there. Then it tells of its runs in one
+of two ways. Handlers on an event loop keep a ``Tally``: its count is in ``PID.count``, and when
+``stop`` appears it writes ``PID.runs``, a line for each run with its time and the job's number, if
+the bench asked for them with ``BENCH_KEEPS_RUNS``. Handlers on threads or in forked processes
+append each run to the ``Journal``, one file for all, as two numbers of 8 bytes.
 
 It is imported in the peers' environments, so it needs nothing but the standard library.
 """
@@ -11,15 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 import time
 from pathlib import Path
 
-TELL_SECONDS = 0.02
+TELL_SECONDS = 0.005
 LOOK_SECONDS = 0.001
+RECORD = struct.Struct("qq")
+JOURNAL = "journal"
 
 
 class Tally:
-    """The runs of one worker process."""
+    """The runs of one worker process, whose handlers are on one event loop."""
 
     def __init__(self) -> None:
         self._folder = Path(os.environ["BENCH_FOLDER"])
@@ -56,3 +61,30 @@ class Tally:
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{os.getpid()}.{name}"
+
+
+class Journal:
+    """The runs of all worker processes of a side, from any of their threads and children."""
+
+    def __init__(self) -> None:
+        self._folder = Path(os.environ["BENCH_FOLDER"])
+        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
+        self._file = os.open(self._folder / JOURNAL, flags)
+
+    def ran(self, number: int) -> None:
+        """Write down a run; called by its handler. The system keeps appended records whole."""
+        os.write(self._file, RECORD.pack(time.monotonic_ns(), number))
+
+    def begin(self) -> None:
+        """Say that all is imported and connected, and return when every process is so far."""
+        (self._folder / f"{os.getpid()}.ready").touch()
+        go = self._folder / "go"
+        while not go.exists():
+            time.sleep(LOOK_SECONDS)
+
+
+def count_runs(folder: Path) -> int:
+    """Return how many handlers have run, over all processes."""
+    told = sum(int(file.read_text() or 0) for file in folder.glob("*.count"))
+    journal = folder / JOURNAL
+    return told + (journal.stat().st_size // RECORD.size if journal.exists() else 0)

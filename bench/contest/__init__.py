@@ -1,0 +1,1 @@
+"""inturn and its peers side by side: every contender, measured in turn, written down with plots."""

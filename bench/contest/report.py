@@ -1,0 +1,302 @@
+"""The result in words and tables, written from the record alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bench.contest.record import Found, Record, latencies, percentile
+from bench.plots import PLOTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "explain" / "benchmarks.md"
+BEGIN = "<!-- The lines from here to the end mark are written by `make bench`. -->"
+END = "<!-- end -->"
+FAIR = "../README.md#peers-side-by-side"
+
+
+def report(record: Record, name: str) -> str:
+    """Return the page; ``name`` is that of the record and the plots beside it."""
+    return "\n".join(_lines(record, name)) + "\n"
+
+
+def write(record: Record, path: Path) -> None:
+    """Write the page beside the record at a path."""
+    path.with_suffix(".md").write_text(report(record, path.stem))
+
+
+def _lines(record: Record, name: str) -> Iterator[str]:
+    yield f"# Results of {record.date}"
+    yield ""
+    if record.quick:
+        yield "**A quick run: it shows that everything works, and its figures say nothing.**"
+        yield ""
+    yield f"Made by `{record.command}` in {record.seconds / 60:.0f} minutes, and written from"
+    yield f"[{name}.json]({name}.json), which holds every run; `python -m bench.plots` draws the"
+    yield f"plots anew from it. [What makes it fair]({FAIR}) is written down with the programs."
+    yield ""
+    yield from _table(
+        ("", "conditions"), ([key, f"{value}"] for key, value in record.conditions.items())
+    )
+    yield from _contenders(record)
+    yield from _missing(record)
+    yield from _drain(record, name)
+    yield from _submit(record, name)
+    yield from _keyed(record, name)
+    yield from _latency(record, name)
+    yield from _held(record, name)
+    yield from _backlog(record, name)
+    yield from _footprint(record, name)
+    yield from _bars(record)
+
+
+def _contenders(record: Record) -> Iterator[str]:
+    yield "## Who was measured"
+    yield ""
+    yield from _table(
+        ("name", "version", "processes", "settings", "why these", "durability", "if a worker dies"),
+        (
+            [
+                f"`{one.name}`",
+                one.version,
+                f"{one.processes}",
+                ", ".join(f"{key}={value}" for key, value in one.settings.items()) or "none",
+                one.why,
+                one.durability,
+                one.loss,
+            ]
+            for one in record.entries
+        ),
+    )
+
+
+def _missing(record: Record) -> Iterator[str]:
+    if record.absent:
+        yield "Not measured, because it could not be installed:"
+        yield ""
+        yield from (f"- {peer}: {why}" for peer, why in record.absent.items())
+        yield ""
+    if record.broke:
+        yield "Broke, and is missing below:"
+        yield ""
+        for what, why in record.broke.items():
+            yield f"- {what}: {why.splitlines()[0] if why else ''}"
+        yield ""
+
+
+def _drain(record: Record, name: str) -> Iterator[str]:
+    yield "## Emptying a full queue"
+    yield ""
+    yield "Handlers that only count. From the start of all processes to the last settle, in jobs a"
+    yield "second; processor time is that of workers and server together."
+    yield ""
+    yield from _plot(record, name, "drain")
+    used = record.middles("drain", "processor_microseconds")
+    ours = record.middles("drain").get("inturn-default")
+    yield from _table(
+        ("name", "jobs/s", "ours by it", "runs", "jobs a run", "processor time a job"),
+        (
+            [
+                f"`{one}`",
+                f"{rate:,.0f}",
+                f"{ours / rate:,.1f}" if ours else "",
+                _each(run["rate"] for run in record.runs("drain")[one]),
+                f"{record.runs('drain')[one][0]['jobs']:,}",
+                f"{used[one]:,.0f} µs" if one in used else "",
+            ]
+            for one, rate in record.middles("drain").items()
+        ),
+    )
+
+
+def _submit(record: Record, name: str) -> Iterator[str]:
+    yield "## Enqueueing"
+    yield ""
+    yield "One process, one at a time and in the peer's own way to enqueue many (batches of 1,000),"
+    yield "in jobs a second. What was enqueued was counted in the store afterwards."
+    yield ""
+    yield from _plot(record, name, "submit")
+    one_by_one, many = record.middles("submit-one"), record.middles("submit-many")
+    yield from _table(
+        ("name", "one at a time", "runs", "many", "runs", "durability"),
+        (
+            [
+                f"`{one}`",
+                f"{one_by_one[one]:,.0f}/s" if one in one_by_one else "",
+                _each(run["rate"] for run in record.runs("submit-one").get(one, [])),
+                f"{rate:,.0f}/s",
+                _each(run["rate"] for run in record.runs("submit-many")[one]),
+                record.entry(one).durability,
+            ]
+            for one, rate in many.items()
+        ),
+    )
+
+
+def _keyed(record: Record, name: str) -> Iterator[str]:
+    yield "## Jobs with keys, in order"
+    yield ""
+    yield "A thousand keys. Every run was checked over all processes: each job ran once, and after"
+    yield "every earlier one of its key."
+    yield ""
+    yield from _plot(record, name, "keyed")
+    rates = record.middles("keyed")
+    rows = [
+        [
+            f"`{one}`",
+            f"{rate:,.0f}/s",
+            _each(run["rate"] for run in record.runs("keyed")[one]),
+            record.entry(one).order,
+        ]
+        for one, rate in rates.items()
+    ]
+    promising = {entry.peer for entry in record.entries if entry.keeps_order}
+    others = {one.peer: one.order for one in record.entries if one.peer not in promising}
+    rows += [[f"`{peer}`", "no such promise", "", order] for peer, order in others.items()]
+    yield from _table(("name", "jobs/s", "runs", "what it promises"), rows)
+
+
+def _latency(record: Record, name: str) -> Iterator[str]:
+    yield "## Latency of an idle worker"
+    yield ""
+    yield "From the call that enqueues to the first line of the handler in another process, a job"
+    yield "every 50 ms or so, all runs together."
+    yield ""
+    yield from _plot(record, name, "latency")
+    told = {one: latencies(runs) for one, runs in record.runs("latency").items()}
+    yield from _table(
+        ("name", "p50", "p90", "p99", "longest"),
+        (
+            [
+                f"`{one}`",
+                *(f"{percentile(took, rank):.1f} ms" for rank in (50, 90, 99)),
+                f"{took[-1]:.1f} ms",
+            ]
+            for one, took in sorted(told.items(), key=lambda pair: percentile(pair[1], 50))
+        ),
+    )
+
+
+def _held(record: Record, name: str) -> Iterator[str]:
+    yield "## Under a transaction left open"
+    yield ""
+    yield "One `repeatable read` transaction stays open from the beginning on; a producer keeps the"
+    yield "queue as full as it was. Jobs a second, window by window; run once."
+    yield ""
+    yield from _plot(record, name, "held")
+    runs = record.runs("held")
+    heads = [
+        f"{run[0]['window_seconds'] * (at + 1):g} s"
+        for run in list(runs.values())[:1]
+        for at in range(len(run[0]["rates"]))
+    ]
+    yield from _table(
+        ("name", "last by first", *heads),
+        (
+            [f"`{one}`", f"{rates[-1] / max(rates[0], 1e-9):.2f}"]
+            + [f"{rate:,.0f}" for rate in rates]
+            for one, rates in ((one, run[0]["rates"]) for one, run in runs.items())
+        ),
+    )
+
+
+def _backlog(record: Record, name: str) -> Iterator[str]:
+    yield "## While very much waits"
+    yield ""
+    yield "Processor time a job, of the workers and the server, and jobs a second, the median of"
+    yield "windows of a second, while a producer keeps so many waiting. The time is what to look"
+    yield "at: few jobs are sometimes gone before the producer sees it. A depth that could not be"
+    yield "reached in time is left empty."
+    yield ""
+    yield from _plot(record, name, "backlog")
+    runs = {
+        one: {depth["waiting"]: depth for depth in run[0]["depths"]}
+        for one, run in record.runs("backlog").items()
+    }
+    depths = sorted({depth for found in runs.values() for depth in found})
+    yield from _table(
+        ("name", *(f"{depth:,} waiting" for depth in depths)),
+        (
+            [f"`{one}`", *(_at_depth(found.get(depth)) for depth in depths)]
+            for one, found in runs.items()
+        ),
+    )
+
+
+def _footprint(record: Record, name: str) -> Iterator[str]:
+    yield "## What a drain costs PostgreSQL"
+    yield ""
+    yield "For each job, from the moment the queue was full to the end of the workers: bytes of"
+    yield "WAL, commits, row versions that died, and those that were still there at the end."
+    yield ""
+    yield from _plot(record, name, "footprint")
+    figures = {name: record.left(name) for name in ("wal_bytes", "commits", "died", "dead")}
+    yield from _table(
+        ("name", "bytes of WAL", "commits", "died", "still there"),
+        (
+            [f"`{one}`", f"{wal:,.1f}"]
+            + [f"{figures[name][one]:.4f}" for name in ("commits", "died", "dead")]
+            for one, wal in reversed(figures["wal_bytes"].items())
+        ),
+    )
+
+
+def _bars(record: Record) -> Iterator[str]:
+    if not record.bars:
+        return
+    yield "## The other benchmarks, with their bars"
+    yield ""
+    yield from _table(
+        ("name", "ours", "reference", "ratio", "bar", ""),
+        (
+            [
+                f"`{row['name']}`",
+                row["ours"],
+                row["reference"],
+                "" if row["broke"] or row["absent"] else f"{row['ratio']:.2f}",
+                row["bar"],
+                row["result"],
+            ]
+            for row in record.bars
+        ),
+    )
+
+
+def _plot(record: Record, name: str, plot: str) -> Iterator[str]:
+    if plot in record.plots:
+        yield f"![{PLOTS[plot]}]({name}-{plot}.png)"
+        yield ""
+
+
+def _at_depth(depth: Found | None) -> str:
+    if depth is None:
+        return ""
+    rate = f"{statistics.median(depth['rates']):,.0f}/s"
+    used = depth["processor_microseconds"]
+    return rate if used is None else f"{used:,.0f} µs, {rate}"
+
+
+def _each(rates: Iterable[float]) -> str:
+    return " · ".join(f"{rate:,.0f}" for rate in rates)
+
+
+def _table(heads: Iterable[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    heads = list(heads)
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+    yield ""
+
+
+def publish(record: Record, path: Path, page: Path = PAGE) -> None:
+    """Show the plots of a result in the documentation, in place of those of an earlier one."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    folder = f"../../{path.parent.relative_to(ROOT).as_posix()}"
+    shown = [f"From the [result of {record.date}]({folder}/{path.stem}.md).", ""]
+    for name in record.plots:
+        shown += [f"![{PLOTS[name]}]({folder}/{path.stem}-{name}.png)", ""]
+    page.write_text(before + BEGIN + "\n\n" + "\n".join(shown) + "\n" + END + after)

@@ -1,0 +1,167 @@
+"""What is said about benchmarks is what was measured, and by what is pinned."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.contenders import PEERS
+from bench.contest import report
+from bench.contest.record import Entry, Record, read
+from bench.peers.environment import reason
+from bench.peers.peer import Peer
+from bench.peers.tally import Journal, count_runs
+from bench.plots import PLOTS
+from bench.throughput import out_of_order
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted(
+    path
+    for path in (ROOT / "bench" / "results").glob("*.json")
+    if not path.name.endswith(".part.json")  # of a run that was stopped
+)
+OTHERS = [peer for peer in PEERS if not peer.name.startswith("inturn")]
+
+
+def versions_missing(text: str, peers: list[Peer]) -> list[str]:
+    """Return the peers that a page does not name with their pinned version."""
+    named = {peer.name.removesuffix("-redis").removesuffix("-sqlite"): peer for peer in peers}
+    wanted = [f"{name} {peer.environment.version}" for name, peer in named.items()]
+    return [one for one in wanted if f"| {one}" not in text.lower()]
+
+
+def record() -> Record:
+    entries = [
+        Entry(
+            name=f"{peer}-best",
+            peer=peer,
+            configuration="best",
+            broker="postgres",
+            version="1.0",
+            why="it is fast",
+            processes=2,
+            settings={"batch": 10},
+            durability="synced",
+            order="in order" if keeps_order else "none",
+            loss="none",
+            keeps_order=keeps_order,
+        )
+        for peer, keeps_order in (("ordered", True), ("loose", False))
+    ]
+    return Record(
+        date="2026-01-02",
+        command="python -m bench",
+        quick=False,
+        conditions={"machine": "a machine"},
+        entries=entries,
+        absent={"gone": "its package is not there"},
+        broke={"drain, loose-best": "TimeoutError: 3 of 4 jobs were run"},
+        found={
+            "drain": {
+                "ordered-best": [{"rate": rate, "jobs": 9} for rate in (300.0, 100.0, 200.0)],
+                "loose-best": [],
+            },
+            "keyed": {"ordered-best": [{"rate": 50.0, "jobs": 9}]},
+        },
+        plots=["drain"],
+    )
+
+
+def test_the_readme_names_every_peer_with_its_pinned_version() -> None:
+    assert not versions_missing((ROOT / "bench/README.md").read_text(encoding="utf-8"), OTHERS)
+
+
+def test_a_version_that_the_readme_does_not_name_is_caught() -> None:
+    assert versions_missing("| PgQueuer 0.0.1 | one process |", OTHERS)
+
+
+def test_every_peer_has_a_default_and_its_best() -> None:
+    for peer in OTHERS:
+        assert {"default", "best"} <= {one.name for one in peer.configurations}, peer.name
+        assert all(one.why for one in peer.configurations)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_is_written_from_its_record(path: Path) -> None:
+    told = read(path)
+    assert not told.quick
+    assert report.report(told, path.stem) == path.with_suffix(".md").read_text(encoding="utf-8")
+    for name in PLOTS:
+        assert path.with_name(f"{path.stem}-{name}.png").exists()
+
+
+def test_the_documentation_shows_the_newest_result() -> None:
+    shown = re.findall(r"result of [\d-]+\]\((\S+)\.md\)", report.PAGE.read_text(encoding="utf-8"))
+    newest = max(
+        RESULTS, key=lambda path: (path.stem[:10], len(path.stem), path.stem), default=None
+    )
+    assert [Path(one).name for one in shown] == ([newest.stem] if newest else [])
+
+
+def test_a_report_gives_the_median_and_names_who_is_missing() -> None:
+    text = report.report(record(), "2026-01-02")
+    assert "| `ordered-best` | 200 |" in text
+    assert "300 · 100 · 200" in text
+    assert "gone: its package is not there" in text
+    assert "drain, loose-best: TimeoutError: 3 of 4 jobs were run" in text
+    assert "| `loose` | no such promise |" in text
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    record().write(tmp_path / "2026-01-02.json")
+    assert read(tmp_path / "2026-01-02.json") == record()
+    assert json.loads((tmp_path / "2026-01-02.json").read_text())["absent"]
+
+
+def test_a_new_result_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Before\n\n{report.BEGIN}\n\nan old one\n\n{report.END}\n\nafter\n")
+    for name in ("2026-01-02", "2026-01-03"):
+        report.publish(record(), ROOT / "bench" / "results" / f"{name}.json", page)
+    text = page.read_text()
+    assert "old one" not in text
+    assert "2026-01-02.md" not in text
+    assert "../../bench/results/2026-01-03.md" in text
+    assert "(../../bench/results/2026-01-03-drain.png)" in text
+    assert text.startswith("# Before")
+    assert text.endswith("after\n")
+
+
+def test_a_job_that_ran_after_a_later_one_of_its_key_is_counted() -> None:
+    assert out_of_order([(1, 0), (2, 1), (3, 2), (4, 3)], 2) == 0
+    assert out_of_order([(1, 2), (2, 1), (3, 0), (4, 3)], 2) == 1
+
+
+def test_runs_of_all_processes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_FOLDER", str(tmp_path))
+    Journal().ran(1)
+    elsewhere = "from bench.peers.tally import Journal; Journal().ran(2)"
+    subprocess.run([sys.executable, "-c", elsewhere], cwd=ROOT, check=True)
+    (tmp_path / "7.count").write_text("           5")
+    assert count_runs(tmp_path) == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "npm error code ETARGET\nnpm error notarget No matching version found for rrule@2.2.\n"
+            "npm error A complete log of this run can be found in: /var/log/npm/debug.log\n",
+            "npm error notarget No matching version found for rrule@2.2.",
+        ),
+        (
+            "WARNING: Location is ignored\nERROR: No matching distribution found for huey==0.0.0\n",
+            "ERROR: No matching distribution found for huey==0.0.0",
+        ),
+        ("npm error code EIO\nnpm error A complete log is in: /var/log", "npm error code EIO"),
+        ("npm error request to https://host/gone failed", "npm error request to … failed"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failed_installation_is_its_telling_line(said: str, why: str) -> None:
+    assert reason(said) == why
