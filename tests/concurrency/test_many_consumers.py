@@ -143,12 +143,12 @@ async def test_003_03_eight_claims_at_one_moment_share_nothing(any_store: Store)
 
 async def test_a_claim_under_way_keeps_no_more_lanes_than_it_takes(store: PostgresStore) -> None:
     """Another claim at the same moment finds all the others, rather than nothing."""
-    await store.enqueue([NewJob(kind="k", key=f"key {n}") for n in range(20)])
+    await store.enqueue([NewJob(kind="k", key=f"key {n % 20}") for n in range(200)])
     async with store.transaction() as transaction:
         await transaction.execute(
-            "select token from inturn.claim('default', 1, 'w1', 30, null, 1, null)"
+            "select token from inturn.claim('default', 10, 'w1', 30, null, 1, null)"
         )
-        others = await store.claim("default", jobs_max=100, worker="w2")
+        others = await store.claim("default", jobs_max=1_000, worker="w2")
     assert len(others) == 19
 
 

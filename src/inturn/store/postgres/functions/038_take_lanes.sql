@@ -19,7 +19,7 @@ declare
     r record;  -- the run to take of one lane that is not plain
     v_cancels boolean := false;  -- whether a lane that was looked at has cancelled positions ahead
     v_again boolean;
-    v_limit integer := greatest(1, least(p_lanes, p_jobs_max));
+    v_limit integer := greatest(1, least(coalesce(p_lanes, 1), p_jobs_max));
     v_left integer := p_jobs_max;
     v_seen bigint[] := '{}';
     v_empty bigint[] := '{}';
