@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from inturn.model.errors import JobConflict, QueueFull
+from inturn.model.errors import JobConflict, QueueFull, StoreUnavailable
 from inturn.model.job import NewJob, Ticket
 from inturn.model.lane import QueueSettings
+from inturn.store.postgres.company import Company
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -140,3 +141,19 @@ async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> No
     await asyncio.sleep(0)
     await store.close()
     assert len(all_accepted(await sent)) == 50
+
+
+async def test_whatever_goes_wrong_with_all_of_them_nobody_waits_for_ever() -> None:
+    """As when the store was closed under them: each is told for itself."""
+
+    async def together(jobs: Sequence[NewJob]) -> list[Ticket]:
+        raise StoreUnavailable("the store is not open.")
+
+    async def alone(jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+        await asyncio.sleep(0)
+        return [Ticket(one.id) for one in jobs]
+
+    company = Company(together, alone)
+    made = [job() for _ in range(10)]
+    answers = await quickly(asyncio.gather(*(company.enqueue([one]) for one in made)))
+    assert [ticket.id for [ticket] in answers] == [one.id for one in made]

@@ -7,8 +7,6 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-import asyncpg
-
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.enqueue import is_plain
 from inturn.store.postgres.faults import GONE
@@ -124,8 +122,8 @@ class Company:
     async def _send_together(self, group: Sequence[Enqueue]) -> None:
         try:
             tickets = iter(await self._together([job for one in group for job in one.jobs]))
-        except (asyncpg.PostgresError, *GONE) as error:
-            # Whose fault it was shows when each is sent alone.
+        except Exception as error:
+            # Whose fault it was, if anyone's, shows when each is sent alone.
             for enqueue in group:
                 self._start(self._send_apart(enqueue, again=isinstance(error, GONE)))
             return
