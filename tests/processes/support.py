@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from inturn.model.job import JobState
 from inturn.model.worker import WorkerView
@@ -129,7 +133,29 @@ class Place:
                 worker.signal(signal.SIGCONT)
                 worker.kill()
 
+    def stop(self, pid: int) -> None:
+        """Let a process stand still, at a moment when it does not keep a file locked.
+
+        Nobody can write to a SQLite file while the process that writes to it stands still.
+        """
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            if not self._is_locked():
+                return
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+
     # The store, past the workers
+
+    def _is_locked(self) -> bool:
+        if (file := urlsplit(self.url)).scheme != "sqlite":
+            return False
+        with closing(sqlite3.connect(file.path, timeout=2.0, isolation_level=None)) as writer:
+            try:
+                writer.execute("begin immediate")
+            except sqlite3.OperationalError:
+                return True
+        return False
 
     def store(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         async def opened() -> Answer:

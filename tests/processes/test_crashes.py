@@ -61,7 +61,7 @@ def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
     first = place.work(*SETTINGS)
     place.submit((hold if is_async else hold_thread).using(key="k").call("h"))
     place.began("h")
-    first.signal(signal.SIGSTOP)
+    place.stop(first.pid)
     second = place.work(*SETTINGS)
     assert place.began("h", times=2).pid == second.pid
     first.signal(signal.SIGCONT)

@@ -75,7 +75,7 @@ def test_a_process_that_cannot_end_is_killed_after_the_second_signal(sqlite_plac
     place = sqlite_place
     crew = place.work("--processes", "2")
     [stuck, _] = members(place, 2)
-    os.kill(stuck.pid, signal.SIGSTOP)
+    place.stop(stuck.pid)
     for heard in ("stopping", "stopping_now"):
         crew.signal(signal.SIGTERM)
         crew.heard(heard)

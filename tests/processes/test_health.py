@@ -80,7 +80,7 @@ def test_a_crew_is_well_when_all_of_it_is(sqlite_place: Place) -> None:
     sqlite_place.work("--processes", "2", "--health-port", str(port))
     until_status(port, 200)
     [stuck, _] = sqlite_place.views()
-    os.kill(stuck.pid, signal.SIGSTOP)
+    sqlite_place.stop(stuck.pid)
     try:
         assert f"worker {stuck.id}: nothing was heard" in str(until_status(port, 503)["why"])
     finally:
