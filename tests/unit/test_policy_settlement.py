@@ -21,8 +21,8 @@ from inturn.policy.settlement import (
     check_settlement,
     done_ranges,
     error_text,
-    tallies,
 )
+from inturn.policy.tally import tallies
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

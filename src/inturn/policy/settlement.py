@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any
 
 import msgspec
 
@@ -14,7 +10,6 @@ from inturn.model import bounds
 from inturn.model.admissible import (
     check_id,
     check_lease,
-    check_name,
     check_number,
     check_stored,
     check_text,
@@ -24,7 +19,6 @@ from inturn.model.errors import BadInput, LeaseLost, OutOfBounds, OutOfOrder
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.model.payload import check_payload
-from inturn.model.worker import DURATION_BOUNDS_SECONDS
 from inturn.policy.retry import spent_reason
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 
@@ -37,7 +31,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     seconds: float = 0.0
 
 
-_PLAINLY_DONE = Done()
+PLAINLY_DONE = Done()
+"""The verdict on most jobs, made once."""
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -53,50 +48,12 @@ class Settlement(msgspec.Struct, frozen=True):
     @classmethod
     def done(cls, claim: Claim) -> Settlement:
         """Say that every job of a claim is done."""
-        return cls(claim.lease, [Outcome(job, _PLAINLY_DONE) for job in claim.jobs])
-
-    def done_run(self) -> tuple[int, int] | None:
-        """Return the one run of positions (first, last) that this settlement is about, if it is
-        within the lease and says of each no more than that it is done. The common case, made cheap.
-        """
-        outcomes = self.outcomes
-        if not outcomes or outcomes[0].__class__ is not Outcome:
-            return None
-        plain, longest = _PLAINLY_DONE, bounds.DURATION_SECONDS_MAX
-        first: Any = getattr(outcomes[0].job, "position", None)
-        if first.__class__ is not int or first < self.lease.first:
-            return None
-        expected = first
-        for outcome in outcomes:
-            if outcome.__class__ is not Outcome:
-                return None
-            job, verdict, seconds = outcome.job, outcome.verdict, outcome.seconds
-            if job.__class__ is not LeasedJob or job.position != expected:
-                return None
-            if verdict is not plain and verdict != plain:
-                return None
-            if seconds.__class__ is not float or not 0.0 <= seconds <= longest:
-                return None
-            expected += 1
-        return None if expected - 1 > self.lease.last else (first, expected - 1)
+        return cls(claim.lease, [Outcome(job, PLAINLY_DONE) for job in claim.jobs])
 
     @classmethod
     def release(cls, claim: Claim) -> Settlement:
         """Give back every job of a claim, unstarted."""
         return cls(claim.lease, [Outcome(job, Release()) for job in claim.jobs])
-
-
-class Tally(msgspec.Struct):
-    """What one call settled for one kind of one queue. What was not started has no duration."""
-
-    queue: str
-    kind: str
-    done: int = 0
-    retried: int = 0
-    buried: int = 0
-    released: int = 0
-    seconds_sum: float = 0.0
-    durations: Sequence[int] = ()  # counts per bucket of DURATION_BOUNDS_SECONDS, and one beyond
 
 
 def check_shape(settlement: Settlement) -> None:
@@ -257,42 +214,6 @@ def done_ranges(settlement: Settlement) -> list[tuple[int, int]]:
     if first:
         ranges.append((first, last))
     return ranges
-
-
-def tallies(settlements: Iterable[Settlement]) -> list[Tally]:
-    """Count what a call settles, per queue and kind, in a fixed order."""
-    grouped: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    queue = kind = None
-    same: list[Outcome] = []  # most are like the one before
-    for settlement in settlements:
-        for outcome in settlement.outcomes:
-            if outcome.job.kind != kind or settlement.lease.queue != queue:
-                queue, kind = settlement.lease.queue, outcome.job.kind
-                same = grouped[queue, kind]
-            same.append(outcome)
-    for queue, kind in grouped:
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_name("kind", kind, bounds.KIND_CHARS_MAX)
-    return [_tally(*place, grouped[place]) for place in sorted(grouped)]
-
-
-def _tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
-    verdicts = Counter([type(outcome.verdict) for outcome in outcomes])
-    if verdicts[Release]:
-        outcomes = [outcome for outcome in outcomes if type(outcome.verdict) is not Release]
-    seconds = sorted([outcome.seconds for outcome in outcomes])
-    ends = [bisect_right(seconds, bound) for bound in DURATION_BOUNDS_SECONDS]
-    ends.append(len(seconds))
-    return Tally(
-        queue,
-        kind,
-        done=verdicts[Done],
-        retried=verdicts[Retry],
-        buried=verdicts[Bury],
-        released=verdicts[Release],
-        seconds_sum=sum(seconds),
-        durations=[end - start for start, end in pairwise([0, *ends])],
-    )
 
 
 _UNKEEPABLE = str.maketrans({"\x00": "\\0"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 import asyncpg
@@ -68,43 +68,46 @@ def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
             for id, other in zip(odd, values, strict=True):
                 column[places[id]] = other
     kinds, priorities, rounds, attempts_max, timeouts = columns
-    if positions is None:
-        positions = chain.from_iterable(map(range, firsts, [last + 1 for last in lasts]))
-        counts = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
-    if len(keys) == 1:
-        job_keys: Iterable[Any] = repeat(keys[0])
+    if positions is None and len(lasts) == len(ids):  # one of each lane
+        positions, counts, job_keys, tries = firsts, repeat(1, len(ids)), keys, attempts
     else:
+        if positions is None:
+            positions = chain.from_iterable(map(range, firsts, [last + 1 for last in lasts]))
+            counts = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
         job_keys = chain.from_iterable(map(repeat, keys, counts))
-    tries = chain.from_iterable(
-        chain((attempt,), repeat(1, count - 1))
-        for attempt, count in zip(attempts, counts, strict=True)
-    )
-    jobs = list(
-        map(
-            LeasedJob,
-            ids,
-            repeat(queue),
-            job_keys,
-            kinds,
-            payloads.split(SEPARATOR),
-            priorities,
-            rounds,
-            attempts_max,
-            timeouts,
-            enqueued_ats,
-            positions,
-            tries,
+        tries = chain.from_iterable(
+            chain((attempt,), repeat(1, count - 1))
+            for attempt, count in zip(attempts, counts, strict=True)
         )
+    jobs = map(
+        LeasedJob,
+        ids,
+        repeat(queue),
+        job_keys,
+        kinds,
+        payloads.split(SEPARATOR),
+        priorities,
+        rounds,
+        attempts_max,
+        timeouts,
+        enqueued_ats,
+        positions,
+        tries,
     )
-    claims = []
-    start = 0
-    for lane, key, first, last, count in zip(
-        lanes or (None,), keys, firsts, lasts, counts, strict=True
-    ):
-        lease = Lease(token, queue, lane, key, first, last, until, alone)
-        claims.append(Claim(lease, jobs[start : start + count]))
-        start += count
-    return claims
+    leases = map(
+        Lease,
+        repeat(token),
+        repeat(queue),
+        lanes or (None,),
+        keys,
+        firsts,
+        lasts,
+        repeat(until),
+        repeat(alone),
+    )
+    return [
+        Claim(lease, list(islice(jobs, count))) for lease, count in zip(leases, counts, strict=True)
+    ]
 
 
 async def extend(

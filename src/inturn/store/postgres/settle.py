@@ -13,6 +13,7 @@ import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import LeaseLost
+from inturn.policy.done_runs import Run, done_runs
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
@@ -23,15 +24,12 @@ from inturn.policy.settlement import (
     has_result,
     reason_text,
     result_texts,
-    tallies,
     traceback_text,
 )
+from inturn.policy.tally import Tally, tallies
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
-
-Run = tuple[int, int, int, int]
-"""Positions that are done: token, lane, first, last."""
 
 _json = msgspec.json.Encoder()
 
@@ -49,34 +47,44 @@ def settled(
     settlements: Sequence[Settlement], worker: str, now: datetime | None
 ) -> tuple[Any, ...] | None:
     """Return settlements as the SQL function takes them; None if they say nothing."""
-    outspoken: list[Settlement] = []
+    if (done := done_runs(settlements)) is not None:
+        return _arguments(*done, worker, now)
     open_runs: list[Run] = []
     keyed_runs: list[Run] = []
     parked: list[int] = []
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
-    for settlement in gathered(settlements):
-        lease = settlement.lease
-        run = settlement.done_run()
-        if run is not None:
-            ranges = [run]
-        else:
-            check_settlement(settlement)
-            outspoken.append(settlement)
-            ranges = done_ranges(settlement)
+    every = gathered(settlements)
+    for settlement in every:
+        check_settlement(settlement)
+        lease, ranges = settlement.lease, done_ranges(settlement)
         if lease.lane is None:
             parked.extend(lease.token for _ in ranges)
             continue
         if lease.key is not None and len(ranges) > 1:
             raise LeaseLost([lease.token])
         runs = open_runs if lease.key is None else keyed_runs
-        for first, last in ranges:
-            runs.append((lease.token, lease.lane, first, last))
-    check_volume(outspoken)
-    for settlement in outspoken:
+        runs.extend((lease.token, lease.lane, first, last) for first, last in ranges)
+    check_volume(every)
+    for settlement in every:
         _collect(settlement, others, results)
     if not (open_runs or keyed_runs or parked or others):
         return None
+    return _arguments(
+        open_runs, keyed_runs, tallies(settlements), worker, now, parked, others, results
+    )
+
+
+def _arguments(
+    open_runs: list[Run],
+    keyed_runs: list[Run],
+    tallied: Sequence[Tally],
+    worker: str,
+    now: datetime | None,
+    parked: Sequence[int] = (),
+    others: Sequence[dict[str, Any]] = (),
+    results: Sequence[dict[str, Any]] = (),
+) -> tuple[Any, ...]:
     keyed_runs.sort(key=itemgetter(1))  # the function looks lanes up by binary search
     counts: Counter[int] = Counter()
     for token, _, first, last in chain(open_runs, keyed_runs):
@@ -93,7 +101,7 @@ def settled(
         _array(parked),
         _json.encode(others).decode() if others else None,
         _json.encode(results).decode() if results else None,
-        _json.encode(tallies(settlements)).decode(),
+        _json.encode(tallied).decode(),
         worker,
         now,
     )
@@ -104,8 +112,8 @@ def _arrays(runs: list[Run]) -> Iterable[str]:
 
 
 def _array(numbers: Iterable[int]) -> str:
-    """Write an array as PostgreSQL reads it: the driver takes twice as long over each number."""
-    return f"{{{','.join(map(str, numbers))}}}"
+    """Write an array as PostgreSQL reads it, which is quicker than to let the driver do it."""
+    return f"{{{str([*numbers])[1:-1]}}}"
 
 
 def _collect(

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from inturn.model import bounds
 from inturn.model.admissible import check_name
 from inturn.model.errors import LeaseLost
+from inturn.policy.done_runs import done_runs
 from inturn.policy.settlement import (
     Settlement,
     check_settlement,
     check_volume,
     gathered,
-    tallies,
 )
+from inturn.policy.tally import tallies
 from inturn.store.sqlite.settle_keyed import settle_keyed
 from inturn.store.sqlite.settle_open import settle_open
 from inturn.store.sqlite.settle_parked import settle_parked
@@ -26,12 +27,12 @@ from inturn.store.sqlite.times import Micros
 def check_settlements(settlements: Sequence[Settlement], worker: str) -> None:
     """Refuse settlements that their leases cannot carry, before the store is touched."""
     check_name("worker", worker, bounds.WORKER_CHARS_MAX)
-    outspoken = []
-    for settlement in gathered(settlements):
-        if settlement.done_run() is None:
-            check_settlement(settlement)
-            outspoken.append(settlement)
-    check_volume(outspoken)
+    if done_runs(settlements) is not None:
+        return
+    every = gathered(settlements)
+    for settlement in every:
+        check_settlement(settlement)
+    check_volume(every)
 
 
 def settle(

@@ -9,7 +9,7 @@ import msgspec
 
 from inturn.model import bounds
 from inturn.model.worker import Stat
-from inturn.policy.settlement import Tally
+from inturn.policy.tally import Tally
 from inturn.store.sqlite.times import SECOND, Micros, time_of
 
 MINUTE: Micros = 60 * SECOND

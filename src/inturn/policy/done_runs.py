@@ -1,0 +1,104 @@
+"""The common settlement, seen at a glance: all of its jobs are done, and nothing more is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from math import isnan
+from operator import le
+from typing import Any, NamedTuple
+
+from inturn.model import bounds
+from inturn.model.job import LeasedJob
+from inturn.model.lease import Lease
+from inturn.policy.settlement import PLAINLY_DONE, Settlement
+from inturn.policy.tally import Tally, tallies, tally_done
+
+Run = tuple[int, int, int, int]
+"""Positions that are done: token, lane, first, last."""
+
+
+class DoneRuns(NamedTuple):
+    """Runs of open lanes and of keyed ones that are done, and how they count."""
+
+    open: list[Run]
+    keyed: list[Run]
+    tallies: list[Tally]
+
+
+def done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:
+    """Return the one run of each settlement, if all are of lanes, each of another lease, within it,
+    and say of every job no more than that it is done. None asks for a closer look.
+
+    Every job passes here, so each thing is looked at in one sweep over all of them.
+    """
+    try:
+        return _done_runs(settlements)
+    except (AttributeError, TypeError):  # something is not what it should be
+        return None
+
+
+def _done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:
+    leases = [settlement.lease for settlement in settlements]
+    groups = [settlement.outcomes for settlement in settlements]
+    if not (groups and all(groups)):
+        return None
+    outcomes = [*chain.from_iterable(groups)]
+    verdicts = [outcome.verdict for outcome in outcomes]
+    seconds = [outcome.seconds for outcome in outcomes]
+    if verdicts.count(PLAINLY_DONE) < len(verdicts) or not _are_durations(seconds):
+        return None
+    jobs = [outcome.job for outcome in outcomes]
+    firsts = [group[0].job.position for group in groups]
+    ends = [first + len(group) for first, group in zip(firsts, groups, strict=True)]
+    in_line = [*chain.from_iterable(map(range, firsts, ends))]
+    if [job.position for job in jobs] != in_line:
+        return None
+    runs = _within(leases, firsts, [end - 1 for end in ends])
+    if runs is None:
+        return None
+    return DoneRuns(
+        [run for run, lease in zip(runs, leases, strict=True) if lease.key is None],
+        [run for run, lease in zip(runs, leases, strict=True) if lease.key is not None],
+        _tallies(settlements, jobs, seconds),
+    )
+
+
+def _are(kind: type, things: Sequence[Any]) -> bool:
+    return set(map(type, things)) == {kind}
+
+
+def _are_durations(seconds: Sequence[float]) -> bool:
+    in_bounds = min(seconds) >= 0.0 and max(seconds) <= bounds.DURATION_SECONDS_MAX
+    return in_bounds and not isnan(sum(seconds)) and _are(float, seconds)
+
+
+def _within(
+    leases: Sequence[Lease], firsts: Sequence[int], lasts: Sequence[int]
+) -> list[Run] | None:
+    """Return runs if they are of lanes, each of another lease, and within what that covers."""
+    tokens = [lease.token for lease in leases]
+    lanes: list[Any] = [lease.lane for lease in leases]
+    leased_firsts = [lease.first for lease in leases]
+    leased_lasts = [lease.last for lease in leases]
+    numbers = [*tokens, *lanes, *leased_firsts, *leased_lasts, *firsts]
+    if not _are(int, numbers):
+        return None
+    if min(numbers) < -bounds.STORED_MAX or max(numbers) > bounds.STORED_MAX:
+        return None
+    if not (all(map(le, leased_firsts, firsts)) and all(map(le, lasts, leased_lasts))):
+        return None
+    names = lanes if len(set(tokens)) == 1 else zip(tokens, lanes, strict=True)
+    if len(set(names)) < len(leases):
+        return None
+    return [*zip(tokens, lanes, firsts, lasts, strict=True)]
+
+
+def _tallies(
+    settlements: Sequence[Settlement], jobs: Sequence[LeasedJob], seconds: Sequence[float]
+) -> list[Tally]:
+    queues = {settlement.lease.queue for settlement in settlements}
+    kinds = {job.kind for job in jobs}
+    if len(queues) > 1 or len(kinds) > 1:
+        return tallies(settlements)
+    return [tally_done(queues.pop(), kinds.pop(), seconds)]
