@@ -58,7 +58,8 @@ ANCHORS = (
             "update inturn.tail t set last = t.last + 1",
             "returning t.lane, t.last, t.round",
             "insert into inturn.job (",
-            "where l.id = v_lane and (not l.active or (l.token is null and l.cursor >= v_last))",
+            "not l.active or (l.token is null and l.cursor >= v_last)",
+            "from inturn.lane l where l.id = v_lane",
             "perform inturn.rouse(",
         ),
         rules=(

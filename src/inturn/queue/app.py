@@ -312,10 +312,11 @@ class App:
         return await self._run_here(_itself)
 
     async def _run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        async with self._opening:
-            if not self._is_open:
-                await self._store.open()
-                self._is_open = True
+        if not self._is_open:
+            async with self._opening:
+                if not self._is_open:
+                    await self._store.open()
+                    self._is_open = True
         return await verb(self._store)
 
     async def _close(self, store: Store) -> None:

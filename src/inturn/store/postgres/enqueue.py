@@ -11,19 +11,23 @@ from uuid import UUID
 
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.claim import SEPARATOR
+from inturn.store.postgres.open_lanes import OpenLanes
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
 
 async def enqueue(
-    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+    connection: Connection,
+    jobs: Sequence[NewJob],
+    now: datetime | None,
+    lanes: OpenLanes | None = None,
 ) -> list[Ticket]:
-    """Accept jobs, in one statement."""
+    """Accept jobs, in one statement. ``lanes`` is what the caller remembers of those before."""
     if not all(map(is_plain, jobs)):
         return await _accept(connection, jobs, now)
     if len(jobs) > 1:
         return await _accept_plain(connection, jobs, now, "accept_plain")
-    return [await _accept_one(connection, jobs[0], now)]
+    return [await _accept_one(connection, jobs[0], now, lanes)]
 
 
 async def enqueue_together(
@@ -68,7 +72,12 @@ async def _accept(
     return [Ticket(*row[1:]) for row in rows]
 
 
-async def _accept_one(connection: Connection, job: NewJob, now: datetime | None) -> Ticket:
+async def _accept_one(
+    connection: Connection, job: NewJob, now: datetime | None, lanes: OpenLanes | None
+) -> Ticket:
+    if job.key is not None:
+        lanes = None
+    known, uses = (None, 0) if lanes is None else lanes.take(job)
     lane, position = await connection.fetchval(
         query("accept_one"),
         job.id,
@@ -81,7 +90,10 @@ async def _accept_one(connection: Connection, job: NewJob, now: datetime | None)
         job.attempts_max,
         job.timeout_seconds,
         now,
+        known,
     )
+    if lanes is not None:
+        lanes.learn(job, lane, uses + 1 if lane == known else 0)
     return Ticket(job.id, lane, position)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
+from types import TracebackType
 from uuid import UUID
 
 import asyncpg
@@ -40,18 +39,34 @@ GONE = (
 """What asyncpg raises when the server, or the way to it, went away."""
 
 
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Raise what PostgreSQL says as an error of inturn's."""
-    try:
-        yield
-    except asyncpg.PostgresError as error:
-        translated = _translated(error)
-        if translated is error:
-            raise
-        raise translated from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError) as error:
-        raise _unavailable(error) from error
+class Told:
+    """Raises what PostgreSQL says as an error of inturn's. (A class: every verb goes through it,
+    and a generator takes several times as long.)
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, asyncpg.PostgresError):
+            translated = _translated(error)
+            if translated is not error:
+                raise translated from error
+        elif isinstance(error, _UNREACHABLE):
+            raise _unavailable(error) from error
+
+
+_TOLD = Told()
+_UNREACHABLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+
+
+def told() -> Told:
+    """Let what PostgreSQL says be raised as an error of inturn's."""
+    return _TOLD
 
 
 def _translated(error: asyncpg.PostgresError) -> Exception:

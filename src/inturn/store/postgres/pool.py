@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import asyncpg
@@ -25,6 +25,47 @@ AT_HAND_MAX = 4
 """So many connections are kept ready for the next verb, spared the pool's own accounts, which cost
 a verb about 0.06 ms: a task, a proxy and two turns of the loop. The rest goes back to the pool,
 which closes what is idle."""
+
+
+# What every verb goes through is a class with two methods: a generator takes several times as long.
+
+
+class Working:
+    """Counts what is under way."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        self._quiet.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self._quiet.set()
+
+    async def is_over(self) -> None:
+        """Wait until nothing is under way."""
+        while self._count:  # a verb of two parts begins the second at once
+            await self._quiet.wait()
+
+
+class Lent:
+    """A connection in someone's hands, for as long as a block lasts."""
+
+    def __init__(self, lender: Pool) -> None:
+        self._lender = lender
+
+    async def __aenter__(self) -> Connection:
+        self._pool, self._connection = await self._lender.take()
+        return self._connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or not self._lender.keep(self._pool, self._connection):
+            await self._pool.release(self._connection)
 
 
 class Pool:
@@ -57,9 +98,7 @@ class Pool:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._at_hand: list[Connection] = []
         self._waiting = 0
-        self._under_way = 0
-        self._quiet = asyncio.Event()  # nothing is under way
-        self._quiet.set()
+        self._working = Working()
 
     async def open(self) -> None:
         """Make the pool and one connection."""
@@ -89,8 +128,7 @@ class Pool:
         """Let what is under way end, for a while, and give the connections up."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                while self._under_way:  # a verb of two parts begins the second at once
-                    await self._quiet.wait()
+                await self._working.is_over()
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
@@ -100,17 +138,9 @@ class Pool:
             except (TimeoutError, *GONE):
                 pool.terminate()
 
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self) -> Working:
         """Count one that is under way."""
-        self._under_way += 1
-        self._quiet.clear()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._quiet.set()
+        return self._working
 
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
@@ -118,37 +148,33 @@ class Pool:
             named = {"application_name": self._settings["application_name"]}
             return await asyncpg.connect(self.url, server_settings=named)
 
-    @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    def connection(self) -> Lent:
         """Lend a connection."""
-        pool = self._pool
-        if pool is None:
-            raise StoreUnavailable("the store is not open. Call open() first.")
-        connection = await self._take(pool)
-        try:
-            yield connection
-        except BaseException:
-            await pool.release(connection)
-            raise
-        is_wanted = pool is self._pool and len(self._at_hand) < AT_HAND_MAX
-        if is_wanted and not self._waiting and not connection.is_closed():
-            self._at_hand.append(connection)
-        else:
-            await pool.release(connection)
+        return Lent(self)
 
-    async def _take(self, pool: asyncpg.Pool[asyncpg.Record]) -> Connection:
+    async def take(self) -> tuple[asyncpg.Pool[asyncpg.Record], Connection]:
         """Take a connection that lies at hand, or else wait for one of the pool's."""
+        if (pool := self._pool) is None:
+            raise StoreUnavailable("the store is not open. Call open() first.")
         while self._at_hand:
             connection = self._at_hand.pop()
             if not connection.is_closed():
-                return connection
+                return pool, connection
             await pool.release(connection)
         self._waiting += 1
         try:
             async with asyncio.timeout(self.patience_seconds):
-                return await pool.acquire()
+                return pool, await pool.acquire()
         finally:
             self._waiting -= 1
+
+    def keep(self, pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> bool:
+        """Lay a connection at hand for the next verb, unless it is to go back to its pool."""
+        is_wanted = pool is self._pool and len(self._at_hand) < AT_HAND_MAX
+        if not is_wanted or self._waiting or connection.is_closed():
+            return False
+        self._at_hand.append(connection)
+        return True
 
     @contextlib.asynccontextmanager
     async def begun(self) -> AsyncIterator[Connection]:

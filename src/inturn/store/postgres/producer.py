@@ -14,6 +14,7 @@ from inturn.store.postgres.accept import accept, accept_rest, check_same, with_t
 from inturn.store.postgres.company import Company
 from inturn.store.postgres.enqueue import enqueue, enqueue_together
 from inturn.store.postgres.faults import told
+from inturn.store.postgres.open_lanes import OpenLanes
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.sql import query
 
@@ -27,6 +28,7 @@ class Producer:
     def __init__(self, pool: Pool, now: Callable[[], datetime | None]) -> None:
         self._pool, self._now = pool, now
         self._company = Company(self._together, self._alone)
+        self._lanes = OpenLanes()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs in a transaction of our own, which other enqueues may share."""
@@ -58,8 +60,10 @@ class Producer:
     async def _alone(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
         async def verb(connection: Connection) -> list[Ticket]:
             nonlocal again
-            attempt, again = (accept_rest if again else accept), True
-            return await attempt(connection, jobs, self._now())
+            if again:
+                return await accept_rest(connection, jobs, self._now())
+            again = True
+            return await accept(connection, jobs, self._now(), self._lanes)
 
         for _ in range(RETRIES_MAX):
             try:

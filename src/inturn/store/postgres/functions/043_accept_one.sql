@@ -2,12 +2,16 @@
 -- statements: the way of inturn.accept_plain for a lane that is there, in less than half its time.
 -- Returns the lane and the position.
 --
+-- p_lane: for a job without a key, the open lane that one of its sort went to before, if the caller
+-- remembers it. It is taken without a look at the others if nobody holds its tail.
+--
 -- Right as inturn.reserve is: the position is given under the tail's lock, kept until commit, and
 -- the lane is looked at by a later statement. What needs more (a new lane, a bounded queue, an id
 -- that is known) is left to inturn.accept_plain.
 create or replace function inturn.accept_one(
     p_id uuid, p_queue text, p_key text, p_kind text, p_payload text, p_priority integer,
-    p_round integer, p_attempts integer, p_timeout double precision, p_now timestamptz
+    p_round integer, p_attempts integer, p_timeout double precision, p_now timestamptz,
+    p_lane bigint default null
 ) returns bigint[] language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -16,20 +20,37 @@ declare
     v_lane bigint;
     v_last bigint;
     v_round integer;
+    v_rests boolean;
+    v_fits boolean;
 begin
     if not exists (
         select from inturn.queue q
         where q.name = p_queue and num_nonnulls(q.depth_max, q.lane_depth_max) > 0
-    ) and not inturn.is_set_aside(array[p_id]) then
+        -- The rest is inturn.is_set_aside, here to be one statement.
+        union all select from inturn.parked where id = p_id
+        union all select from inturn.blocked where id = p_id
+        union all select from inturn.dead where id = p_id
+        union all select from inturn.cancelled where id = p_id
+    ) then
         if p_key is not null then
             update inturn.tail t set last = t.last + 1, round = greatest(t.round, p_round)
             where t.queue = p_queue and t.key = p_key
             returning t.lane, t.last, t.round into v_lane, v_last, v_round;
         elsif current_setting('transaction_isolation') = 'read committed' then
-            v_lane := inturn.free_open_lane(p_queue, p_kind, p_priority, p_round, '{}');
-            update inturn.tail t set last = t.last + 1
-            where t.lane = v_lane
-            returning t.last, t.round into v_last, v_round;
+            if p_lane is not null then
+                update inturn.tail t set last = t.last + 1
+                where t.lane = (
+                    select o.lane from inturn.tail o
+                    where o.lane = p_lane and o.queue = p_queue and o.key is null
+                    for update skip locked)
+                returning t.lane, t.last, t.round into v_lane, v_last, v_round;
+            end if;
+            if v_last is null then
+                v_lane := inturn.free_open_lane(p_queue, p_kind, p_priority, p_round, '{}');
+                update inturn.tail t set last = t.last + 1
+                where t.lane = v_lane
+                returning t.last, t.round into v_last, v_round;
+            end if;
         end if;
     end if;
     if v_last is null then
@@ -46,10 +67,18 @@ begin
     values (
         v_lane, v_last, p_id, p_kind, p_payload, p_priority, v_round,
         p_attempts, p_timeout, v_at);
-    if exists (
-        select from inturn.lane l
-        where l.id = v_lane and (not l.active or (l.token is null and l.cursor >= v_last))
-    ) then
+    select
+        not l.active or (l.token is null and l.cursor >= v_last),
+        p_key is not null
+            or (l.kind = p_kind and l.priority = p_priority and l.round = p_round)
+    into v_rests, v_fits
+    from inturn.lane l where l.id = v_lane;
+    if not v_fits then
+        raise exception 'lane % is not for jobs of kind %', v_lane, p_kind
+        using errcode = 'serialization_failure',
+              hint = 'The database is not the one that the lane was remembered of. Try again.';
+    end if;
+    if v_rests then
         perform inturn.rouse(
             array[v_lane], array[1], array[v_last - 1], array[p_kind], array[p_priority],
             array[p_round], array[v_round], null, v_at);
