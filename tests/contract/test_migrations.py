@@ -47,9 +47,9 @@ async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(
             patch.setattr(postgres_migrate, "VERSION", 1)
             patch.setattr(postgres_migrate, "MIGRATIONS", postgres_migrate.MIGRATIONS[:1])
             assert await store.migrate() == 1
-        with pytest.raises(SchemaMissing, match=r"version 1.*needs.* 2"):
+        with pytest.raises(SchemaMissing, match=r"version 1.*needs.* [2-9]"):
             await store.open()
-        assert await store.migrate() == 2
+        assert await store.migrate() >= 2
         await store.open()
         first, second = await enqueue(store, job(key="a"), job(key="a"))
         [claimed] = await claim(store)

@@ -15,7 +15,7 @@ begin
         from inturn.lane s
         where s.queue = p_queue and s.suspect and s.rank_at is not null and s.round <= p_gate
           and (p_kinds is null or s.kind = any(p_kinds))
-        order by s.round, s.rank_at
+        order by s.round, s.rank_at, s.id
         limit v_left
         for update skip locked
     loop

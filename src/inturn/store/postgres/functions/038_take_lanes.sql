@@ -64,7 +64,7 @@ begin
                   and l.round <= p_gate
                   and (p_kinds is null or l.kind = any(p_kinds))
                   and (v_look = 1 or l.id <> all(v_seen))
-                order by l.round, l.rank_at
+                order by l.round, l.rank_at, l.id
                 limit v_limit
                 for no key update of l skip locked
             ) o

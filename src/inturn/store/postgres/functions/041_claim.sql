@@ -62,7 +62,7 @@ begin
         cross join lateral (select o.last from inturn.tail o where o.lane = l.id limit 1) t
         where l.queue = p_queue and l.rank_at is not null and not l.suspect and l.round <= q.gate
           and (p_kinds is null or l.kind = any(p_kinds)) and t.last >= l.cursor
-        order by l.round, l.rank_at
+        order by l.round, l.rank_at, l.id
         limit 1;
         return query select * from inturn.claim_parked(
             p_queue, v_left, p_worker, q.gate, p_kinds, coalesce(v_best, 'infinity'),
@@ -85,7 +85,7 @@ begin
             where l.queue = p_queue and l.rank_at is not null and not l.suspect
               and l.round <= q.gate and l.key is null
               and (p_kinds is null or l.kind = any(p_kinds))
-            order by l.round, l.rank_at
+            order by l.round, l.rank_at, l.id
             limit 1;
             if found then
                 perform from inturn.lane l where l.id = v_lane for no key update;
