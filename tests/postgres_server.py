@@ -198,7 +198,7 @@ class PostgresServer(DatabaseServer):
 
     def _launch_on_a_free_port(self) -> None:
         for tries_left in (4, 3, 2, 1, 0):
-            self._port = _free_port()
+            self._port = free_port()
             try:
                 return self._launch()
             except RuntimeError:
@@ -303,7 +303,8 @@ def _copy_open_to_all(package: Path, installation: str) -> Path:
     return place / package.name
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody has, and that the system gives to no client."""
     for port in random.sample(PORTS, 100):
         with socket.socket() as probe:
             try:
