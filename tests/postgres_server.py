@@ -76,9 +76,15 @@ class DatabaseServer:
 
     def drop_database(self, name: str) -> None:
         """Remove a database, closing the connections that are still open to it."""
-        self._administer(
-            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
-        )
+        give_up_at = time.monotonic() + STOP_SECONDS_MAX
+        while True:
+            try:
+                return self._administer(
+                    sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+                )
+            except psycopg.errors.ObjectInUse:  # a session that stands still ends late
+                if time.monotonic() > give_up_at:
+                    raise
 
     @contextmanager
     def fresh_database(self) -> Iterator[str]:

@@ -355,5 +355,5 @@ def test_a_signal_while_the_app_is_imported_ends_it(shop: Path) -> None:
     while not (shop / "importing").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")
