@@ -14,7 +14,7 @@ from inturn.verify.final import NAME, Final
 from inturn.verify.history import Reader
 from tests.cli.support import run_process, start
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,9 @@ POISON = 3
 SCRIPT = """
     import asyncio, os, signal
     import inturn
+    from inturn.worker import quarantine
 
+    quarantine.LOOK_SECONDS = 0.2
     app = inturn.App()
 
     @app.job(attempts=1)

@@ -222,7 +222,10 @@ async def test_001_14_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app:
 
 
 @pytest.mark.parametrize("order", ["mtmtmt", "mmttmmtt", "tmtm"])
-async def test_a_lane_of_two_apps_runs_in_order_and_each_job_once(app: App, order: str) -> None:
+async def test_a_lane_of_two_apps_runs_in_order_and_each_job_once(
+    app: App, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.worker.worker.POLL_SECONDS", 0.2)
     ran: list[str] = []
     other = App(app.url)
     if app.url.startswith("sqlite:///:memory:"):
