@@ -202,7 +202,7 @@ async def test_a_turn_has_settled_before_it_waits_for_an_open_lane(store: Postgr
             store.turn([Settlement.done(one)], "default", jobs_max=9, worker="w1")
         )
         async with asyncio.timeout(QUICK_SECONDS):
-            while await state(store, settled) is not JobState.DONE:
+            while await state(store, settled) is not JobState.DONE:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert await held_up(turning)
         await quickly(store.enqueue([job("a")]))

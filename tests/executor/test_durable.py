@@ -132,7 +132,9 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
         for n in range(5):
             await executor.submit("a", shop.write.call("a", n))
         stopping = asyncio.create_task(executor.stop(timeout=0.05))
-        await until(lambda: executor._worker._hands.is_stopping)
+        worker = executor._worker
+        assert worker is not None
+        await until(lambda: worker._hands.is_stopping)
         shop.gate.set()  # what runs is finished
         await stopping
         with pytest.raises(ExecutorClosed):

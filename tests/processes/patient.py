@@ -5,11 +5,14 @@ For tests of what a worker does, and not of how soon: a busy machine may stand s
 
 from __future__ import annotations
 
+from typing import Any
+
 from inturn.worker import hands, parting, presence, shift, worker
 from tests.processes.jobs import app
 
 __all__ = ["app"]
 
+module: Any
 for module in (parting, presence, worker):
     module.PART_SECONDS_MAX = 30.0
 for module in (hands, worker):
