@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -21,6 +22,10 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("same"), derandomize=False, print_blob=True)
 settings.load_profile("long" if os.environ.get("INTURN_TEST_HYPOTHESIS") == "long" else "same")
+
+# Who runs the tests in the background may have them, and all that they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Processes are killed in these tests, never machines: what PostgreSQL has written outlives it
 # without waiting for the disk, which other tests keep busy.
