@@ -16,7 +16,7 @@ setup: $(STAMP) ## Make .venv with every extra and inturn itself, editable
 demo: $(STAMP) ## Show what inturn does, in a minute
 	@$(BIN)/inturn demo
 
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) ## Run the tests, with a real PostgreSQL (ARGS="-k lanes" to choose)
 	$(PYTEST) $(ARGS)

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.postgres_server import DatabaseServer, PostgresServer
+
+# The same examples each time, however slow the machine is at the moment: new ones are for
+# INTURN_TEST_HYPOTHESIS=long, where a failure is news and not in anybody's way.
+settings.register_profile(
+    "same",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("long", settings.get_profile("same"), derandomize=False, print_blob=True)
+settings.load_profile("long" if os.environ.get("INTURN_TEST_HYPOTHESIS") == "long" else "same")
+
+# Who runs the tests in the background may have them, and all that they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Processes are killed in these tests, never machines: what PostgreSQL has written outlives it
+# without waiting for the disk, which other tests keep busy.
+UNSYNCED = {"fsync": "off"}
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +41,7 @@ def postgres_server() -> Iterator[DatabaseServer]:
     if url := os.environ.get("INTURN_TEST_POSTGRES"):
         yield DatabaseServer(url)
     else:
-        with PostgresServer() as server:
+        with PostgresServer(settings=UNSYNCED) as server:
             yield server
 
 
@@ -34,12 +56,12 @@ def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
 def private_postgres() -> Iterator[Callable[..., PostgresServer]]:
     """Start servers that only this test uses, to be stopped and started at will.
 
-    Takes the arguments of ``PostgresServer``; each server costs about half a second.
+    Takes settings for ``PostgresServer``; each server costs about half a second.
     """
     servers: list[PostgresServer] = []
 
-    def start(**arguments: dict[str, str]) -> PostgresServer:
-        server = PostgresServer(**arguments)
+    def start(settings: dict[str, str] | None = None) -> PostgresServer:
+        server = PostgresServer(settings=UNSYNCED | (settings or {}))
         servers.append(server)
         server.start()
         return server

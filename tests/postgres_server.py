@@ -76,9 +76,15 @@ class DatabaseServer:
 
     def drop_database(self, name: str) -> None:
         """Remove a database, closing the connections that are still open to it."""
-        self._administer(
-            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
-        )
+        give_up_at = time.monotonic() + STOP_SECONDS_MAX
+        while True:
+            try:
+                return self._administer(
+                    sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+                )
+            except psycopg.errors.ObjectInUse:  # a session that stands still ends late
+                if time.monotonic() > give_up_at:
+                    raise
 
     @contextmanager
     def fresh_database(self) -> Iterator[str]:
@@ -198,7 +204,7 @@ class PostgresServer(DatabaseServer):
 
     def _launch_on_a_free_port(self) -> None:
         for tries_left in (4, 3, 2, 1, 0):
-            self._port = _free_port()
+            self._port = free_port()
             try:
                 return self._launch()
             except RuntimeError:
@@ -303,7 +309,8 @@ def _copy_open_to_all(package: Path, installation: str) -> Path:
     return place / package.name
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody has, and that the system gives to no client."""
     for port in random.sample(PORTS, 100):
         with socket.socket() as probe:
             try:

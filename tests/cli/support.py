@@ -109,7 +109,7 @@ def start(
 def run_process(*arguments: str, **options: Any) -> Ran:
     process = start(*arguments, **options)
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
@@ -152,7 +152,7 @@ class Terminal:
         """Wait for the end; return the exit code and everything that was shown."""
         while self._read():
             pass
-        return self.process.wait(60), self.seen.replace("\r\n", "\n")
+        return self.process.wait(120), self.seen.replace("\r\n", "\n")
 
     def close(self) -> None:
         """Take the terminal away, and the process if it is still there."""

@@ -48,7 +48,7 @@ def test_ctrl_c_in_the_middle_leaves_with_130_and_no_traceback(
     with (tmp_path / "payload").open("wb"):  # opens when the command has come as far
         time.sleep(0.2)  # and now it waits for what is in it
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (130, "", "")
 
 
@@ -59,7 +59,7 @@ def test_ctrl_c_in_a_long_list_leaves_with_130(sqlite_url: str) -> None:
     process.stdout.readline()  # the rest fills the pipe, and the command waits
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, "")
 
 
@@ -70,7 +70,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(sqlite_url: str) -> None:
     assert process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert (process.wait(60), process.stderr.read()) == (141, "")
+    assert (process.wait(120), process.stderr.read()) == (141, "")
     process.stderr.close()
 
 

@@ -95,7 +95,7 @@ def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerm
     assert code == 0
     assert "Traceback" not in shown
     assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is given back
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 def printed(columns: list[Column], *pages: list[list[str | Text]], width: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +37,7 @@ app = inturn.App("sqlite:///shop.db")
 
 @app.job
 async def order(n: int, waits_for: str = "") -> None:
+    open("began", "w").close()
     while waits_for and not os.path.exists(waits_for):
         await asyncio.sleep(0.01)
 
@@ -60,9 +62,9 @@ def submit(kind: str, payload: str, queue: str = "default") -> None:
     on_store(STORE, lambda store: store.enqueue([job]))
 
 
-def until_running() -> None:
-    while not sum(one.running for one in on_store(STORE, lambda store: store.queues())):
-        pass
+def until_begun() -> None:
+    while not Path("began").exists():
+        time.sleep(0.01)
 
 
 def events(ran: Ran) -> list[dict[str, object]]:
@@ -324,7 +326,7 @@ def test_on_a_terminal_ctrl_c_finishes_what_runs(shop: Path, open_terminal: Open
     submit("order", '{"n": 1, "waits_for": "interrupted"}')
     terminal = open_terminal("work", "shop:app", "--name", "w1")
     terminal.read_until("Ctrl-C finishes what runs and stops.")
-    until_running()
+    until_begun()
     terminal.type("\x03")
     terminal.read_until("worker w1: SIGINT: finishing 1 job; once more to stop at once")
     (shop / "interrupted").touch()
@@ -337,7 +339,7 @@ def test_on_a_terminal_ctrl_c_reaches_a_crew_once(shop: Path, open_terminal: Ope
     submit("order", '{"n": 1, "waits_for": "interrupted"}')
     terminal = open_terminal("work", "shop:app", "--processes", "2", "--name", "w1")
     terminal.read_until("100 in each of 2 processes")
-    until_running()
+    until_begun()
     terminal.type("\x03")
     terminal.read_until("worker w1: SIGINT: ")
     (shop / "interrupted").touch()
@@ -355,5 +357,5 @@ def test_a_signal_while_the_app_is_imported_ends_it(shop: Path) -> None:
     while not (shop / "importing").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")

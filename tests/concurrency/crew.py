@@ -56,10 +56,10 @@ class Crew:
 
     def wait_until_ready(self) -> None:
         """Wait until it is at work."""
-        ends_at = time.monotonic() + 30
+        ends_at = time.monotonic() + 60
         while not self._path.stat().st_size:
             assert self._process.poll() is None, "it ended at once"
-            assert time.monotonic() < ends_at, "it did not get ready in 30 s"
+            assert time.monotonic() < ends_at, "it did not get ready in 60 s"
             time.sleep(0.01)
 
     def said(self) -> list[dict[str, Any]]:

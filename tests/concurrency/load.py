@@ -34,7 +34,7 @@ class Load:
 
     async def run_while(self, trouble: Awaitable[None]) -> None:
         """Work while there is trouble; then finish everything that was accepted."""
-        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             producing = [group.create_task(self._produce(number)) for number in range(2)]
             for number in range(3):
                 group.create_task(self._work(f"w{number}"))

@@ -19,6 +19,7 @@ from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
+    QUICK_SECONDS,
     claim,
     done,
     drain,
@@ -200,8 +201,10 @@ async def test_a_turn_has_settled_before_it_waits_for_an_open_lane(store: Postgr
         turning = asyncio.ensure_future(
             store.turn([Settlement.done(one)], "default", jobs_max=9, worker="w1")
         )
+        async with asyncio.timeout(QUICK_SECONDS):
+            while await state(store, settled) is not JobState.DONE:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         assert await held_up(turning)
-        assert await state(store, settled) is JobState.DONE
         await quickly(store.enqueue([job("a")]))
     assert waiting in ids(await quickly(turning))
 

@@ -119,7 +119,7 @@ async def test_a_listener_that_was_cut_hears_again(store: PostgresStore, reaper:
     await store.wait(["default"], timeout_seconds=0.01)
     await reaper.execute(CUT_ALL)
     await asyncio.sleep(0.05)
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=5.0))
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60.0))
     await asyncio.sleep(0.3)
     await enqueue(store, job("a"))
     assert await quickly(waiting)

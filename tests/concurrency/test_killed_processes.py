@@ -30,13 +30,21 @@ def churned(path: Path, rounds: int, seed: int) -> list[Crew]:
             for name in "pq"
         ]
         crews += pair
-        give_up_at = time.monotonic() + 10
-        while not all(crew.said() for crew in pair) and time.monotonic() < give_up_at:
+        give_up_at = time.monotonic() + 60
+        while not all(map(is_at_work, pair)):
+            assert time.monotonic() < give_up_at, "it did not get to work in 60 s"
             time.sleep(0.01)
         for crew in pair:
             time.sleep(chance.random() * 0.2)
             crew.kill()
     return crews
+
+
+def is_at_work(crew: Crew) -> bool:
+    """Whether it was told that some jobs were accepted, and that some are done."""
+    said = crew.said()
+    accepted = sum(len(line.get("accepted", [])) for line in said)
+    return accepted > 10 and any(line.get("done") for line in said)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

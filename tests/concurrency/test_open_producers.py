@@ -14,6 +14,7 @@ from inturn.model.errors import UnknownJob
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import ISOLATIONS, Opening, OpenProducer
 from tests.concurrency.support import (
+    QUICK_SECONDS,
     ask,
     claim,
     done,
@@ -103,7 +104,7 @@ async def test_the_first_job_of_a_queue_holds_up_no_other_key(
     open_one = await producer()
     await open_one.enqueue(job("a", queue="new"))
     other = asyncio.ensure_future(enqueue(store, job("b", queue="new")))
-    waits = await held_up(other, 1.0)
+    waits = await held_up(other, QUICK_SECONDS)
     await open_one.commit()
     await other
     assert not waits

@@ -10,7 +10,16 @@ import pytest
 from inturn.model.lane import QueueSettings
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
-from tests.concurrency.support import ask, drain, enqueue, held_up, job, jobs, quickly
+from tests.concurrency.support import (
+    QUICK_SECONDS,
+    ask,
+    drain,
+    enqueue,
+    held_up,
+    job,
+    jobs,
+    quickly,
+)
 
 
 async def test_idle_lanes_are_pruned_while_producers_use_their_keys(store: PostgresStore) -> None:
@@ -87,7 +96,7 @@ async def test_a_prune_waits_for_no_open_producer(store: PostgresStore, producer
     open_one = await producer()
     made = await open_one.enqueue(job("a", dedupe="mail"))
     pruning = asyncio.ensure_future(store.prune())
-    waits = await held_up(pruning, 1.0)
+    waits = await held_up(pruning, QUICK_SECONDS)
     await open_one.commit()
     await quickly(pruning)
     assert await drain(store) == made

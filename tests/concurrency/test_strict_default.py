@@ -89,7 +89,7 @@ async def test_who_crosses_for_too_long_is_told_that_the_store_is_busy(
             "returns table (token bigint, lane bigint) language plpgsql as $$ begin "
             "raise exception 'could not serialize access' using errcode = '40001'; end $$"
         )
-    store = PostgresStore(strict, pooler=True, patience_seconds=0.2)
+    store = PostgresStore(strict, pooler=True, patience_seconds=2)
     await store.open()
     try:
         await enqueue(store, job("a"))

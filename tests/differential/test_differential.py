@@ -16,7 +16,7 @@ from tests.differential.pair import Pair
 
 settings.register_profile(
     "differential",
-    max_examples=40,
+    max_examples=30,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

@@ -17,7 +17,7 @@ SHOWN = ("payments.py", "executor.py")  # in the README, in this order
 def run(source: Path, folder: Path) -> str:
     """Run a program in an empty folder and return what it printed."""
     done = subprocess.run(
-        [sys.executable, str(source)], cwd=folder, capture_output=True, text=True, timeout=60
+        [sys.executable, str(source)], cwd=folder, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -62,7 +62,7 @@ def test_the_readme_shows_examples_and_what_they_print(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     for customer in ("ann", "bob"):

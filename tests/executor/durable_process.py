@@ -30,7 +30,7 @@ def main(url: str, ledger: str, first: int, last: int) -> None:
             slots=3,
             queue_size=10_000,
             enqueue_timeout="60s",
-            lease_seconds=0.5,
+            lease_seconds=3.0,
             sweep_seconds=0.1,
         )
         async with executor:

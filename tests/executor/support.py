@@ -16,7 +16,7 @@ from inturn.model import events
 
 T = TypeVar("T")
 
-SECONDS_MAX = 20.0  # for anything in these tests that could hang
+SECONDS_MAX = 60.0  # for anything in these tests that could hang
 
 
 class _JumpingSelector(selectors.DefaultSelector):

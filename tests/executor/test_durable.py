@@ -34,6 +34,7 @@ from inturn.model.errors import (
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.policy.retry import RetryPolicy
+from inturn.worker import awaited
 from inturn.worker.durable import _REFUSED, DurableExecutor
 from inturn.worker.store_room import StoreRoom
 from tests.executor.support import SECONDS_MAX, Seen
@@ -131,7 +132,9 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
         for n in range(5):
             await executor.submit("a", shop.write.call("a", n))
         stopping = asyncio.create_task(executor.stop(timeout=0.05))
-        await asyncio.sleep(0.1)
+        worker = executor._worker
+        assert worker is not None
+        await until(lambda: worker._hands.is_stopping)
         shop.gate.set()  # what runs is finished
         await stopping
         with pytest.raises(ExecutorClosed):
@@ -159,6 +162,19 @@ async def test_a_barrier_waits_for_what_is_in_line_and_tells_of_failures(shop: S
         assert not waiting.done()
         shop.gate.set()
         await waiting
+
+
+async def test_a_barrier_does_not_wait_for_what_ended_while_it_waited_for_another(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "STILL_SECONDS", 10.0)
+    async with running(shop) as executor:
+        await executor.submit("a", shop.wait.call())
+        await executor.submit_many([("a", shop.write.call("a", n)) for n in range(30)])
+        barrier = asyncio.create_task(executor.barrier("a"))
+        await until(lambda: bool(executor._ends._waiting))
+        shop.gate.set()
+        await asyncio.wait_for(barrier, SECONDS_MAX)
 
 
 async def test_a_barrier_covers_every_queue_of_the_app(shop: Shop) -> None:

@@ -31,4 +31,4 @@ def sqlite_place(sqlite_url: str, tmp_path: Path) -> Iterator[Place]:
 
 def _quick(url: str) -> str:
     """Do not wait for the disk, which other tests keep busy: processes are killed, not machines."""
-    return f"{url}?synchronous=full" if url.startswith("sqlite:") else url
+    return f"{url}?synchronous=normal" if url.startswith("sqlite:") else url

@@ -11,10 +11,12 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from inturn.model.job import JobState
 from inturn.model.worker import WorkerView
@@ -25,7 +27,8 @@ from tests.cli.support import COMMAND, INHERITED
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.processes.jobs:app"
-SECONDS_MAX = 40.0
+PATIENT = "tests.processes.patient:app"
+SECONDS_MAX = 100.0  # for anything that could hang, on a machine that is busy
 
 Answer = TypeVar("Answer")
 
@@ -114,9 +117,9 @@ class Place:
             "INTURN_TEST_FOLDER": str(folder),
         }
 
-    def work(self, *arguments: str) -> WorkerProcess:
+    def work(self, *arguments: str, target: str = APP) -> WorkerProcess:
         """Start a worker and wait until it works."""
-        worker = self.start(*arguments)
+        worker = self.start(*arguments, target=target)
         worker.heard("started")
         return worker
 
@@ -194,6 +197,17 @@ class Place:
     def views(self) -> list[WorkerView]:
         return self.store(lambda store: store.workers())
 
+    def until_prolonged(self) -> None:
+        """Wait until the lease of every job that runs has been prolonged."""
+        before = self._leases()
+        assert before
+        until(lambda: all(end > before[job] for job, end in self._leases().items()))
+
+    def _leases(self) -> dict[UUID, datetime]:
+        """Return until when each job that runs is leased."""
+        running = self.store(lambda store: store.jobs(state=JobState.RUNNING))
+        return {one.job.id: one.leased_until for one in running.rows if one.leased_until}
+
     # Effects
 
     def effects(self, verb: str | None = None, name: str | None = None) -> list[Effect]:
@@ -207,9 +221,14 @@ class Place:
         ]
         return [one for one in found if verb in (None, one.verb) and name in (None, one.name)]
 
-    def ran_in(self, worker: WorkerProcess) -> None:
-        """Wait until a worker has had an effect."""
-        until(lambda: worker.pid in [one.pid for one in self.effects()])
+    def who_ran(self, workers: Sequence[WorkerProcess]) -> WorkerProcess:
+        """Wait until one of some workers has had an effect, and return it."""
+
+        def found() -> list[WorkerProcess]:
+            pids = {one.pid for one in self.effects()}
+            return [worker for worker in workers if worker.pid in pids]
+
+        return until(found)[0]
 
     def began(self, name: str, times: int = 1) -> Effect:
         """Wait until a job has begun so often, and return the last time."""

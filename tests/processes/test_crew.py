@@ -9,7 +9,7 @@ import pytest
 
 from inturn.model.worker import WorkerView
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
-from tests.processes.support import Place, is_gone, until
+from tests.processes.support import PATIENT, Place, is_gone, until
 
 
 def members(place: Place, number: int) -> list[WorkerView]:
@@ -50,6 +50,8 @@ def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
     crew.heard("stopping")
     for pid in pids:
         os.kill(pid, signal.SIGTERM)  # as systemd may: what the parent passed on comes twice
+    names = {crew.name, *(f"{crew.name}-{n}" for n in (1, 2))}
+    until(lambda: {one["worker"] for one in crew.events("stopping")} == names)
     place.submit(count.call("open", 1))
     place.let_end("h1", "h2")
     assert crew.ended() == 0
@@ -59,7 +61,7 @@ def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
 
 
 def test_a_second_signal_to_the_parent_gives_back_what_runs(place: Place) -> None:
-    crew = place.work("--processes", "2")
+    crew = place.work("--processes", "2", target=PATIENT)
     place.submit(hold.call("h1"), hold_thread.call("h2"))
     pids = {place.began(name).pid for name in ("h1", "h2")}
     crew.signal(signal.SIGTERM)
@@ -79,7 +81,7 @@ def test_a_process_that_cannot_end_is_killed_after_the_second_signal(sqlite_plac
     for heard in ("stopping", "stopping_now"):
         crew.signal(signal.SIGTERM)
         crew.heard(heard)
-    assert crew.ended(20) == 128 + signal.SIGTERM
+    assert crew.ended() == 128 + signal.SIGTERM
     assert is_gone(stuck.pid)
 
 

@@ -20,6 +20,9 @@ def test_many_workers_have_exactly_one_effect_for_each_job(place: Place, workers
     else:
         started = [place.start("--slots", "4", "--processes", str(workers))]
     until(lambda: len(place.views()) == workers)
+    place.submit(*(hold.call("h") for _ in range(5)))  # more than one worker has slots for
+    place.began("h", times=5)
+    place.let_end("h")
     calls = [
         (count if n % 3 else count_on_thread).using(key=KEYS[n % 7] if n % 2 else None)
         for n in range(1_000)
@@ -31,12 +34,12 @@ def test_many_workers_have_exactly_one_effect_for_each_job(place: Place, workers
     effects = place.effects("count")
     assert sorted(one.number for one in effects) == list(range(1_000))
     assert all(is_in_turn(place.effects(name=key), step=14) for key in KEYS)
-    assert len({one.pid for one in effects}) > 1
+    assert len({one.pid for one in place.effects("began")}) > 1
     for worker in started:
         worker.signal(signal.SIGTERM)
     assert [worker.ended() for worker in started] == [0] * len(started)
     done = [worker.heard("stopped")["counts"] for worker in started]
-    assert sum(counts["done"] for counts in done) == 1_000
+    assert sum(counts["done"] for counts in done) == 1_005
     assert sum(counts["lost"] + counts["failed"] + counts["dead"] for counts in done) == 0
 
 
@@ -48,10 +51,11 @@ def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None
         *(count.using(key=key).call(key, n, 0.1) for n in range(jobs) for key in keys),
         *(count.call("open", n, 0.02) for n in range(jobs)),
     )
-    for victim in workers:
-        place.ran_in(victim)
+    for _ in range(2):
+        victim = place.who_ran(workers)
         victim.kill()
-        place.work(*settings)
+        workers.remove(victim)
+        workers.append(place.work(*settings))
     place.until_done()
     for key in keys:
         assert is_in_turn(place.effects(name=key))
@@ -60,12 +64,18 @@ def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None
 
 
 def test_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
-    """ACCEPTANCE 003-10: a lane's jobs are leased together, and take two leases' time."""
-    settings = ("--slots", "1", "--lease", "1500ms", "--sweep", "300ms")
+    """ACCEPTANCE 003-10: a lane's jobs are leased together, and prolonged while they wait."""
+    settings = ("--slots", "1", "--lease", "60s", "--sweep", "300ms")
     first, second = place.work(*settings), place.work(*settings)
-    place.submit(*(count.using(key="k").call("k", n, 0.5) for n in range(6)))
+    lane = [hold.using(key="k").call("h"), *(count.using(key="k").call("k", n) for n in range(6))]
+    place.submit(*lane)
+    place.began("h")
+    for _ in range(3):
+        place.until_prolonged()
+    place.let_end("h")
     place.until_done()
-    assert [one.number for one in place.effects()] == list(range(6))
+    assert [one.number for one in place.effects("count")] == list(range(6))
+    assert len(place.effects("began")) == 1
     assert not first.events("leases_lost") + second.events("leases_lost")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,21 +14,16 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.conftest import migrate
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, free_port
 from tests.processes.jobs import count, hold, hold_loop
 from tests.processes.support import Place, until
 
 BRIEF = ("--lease", "2s", "--sweep", "500ms")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def asked(port: int, path: str = "/healthz") -> tuple[int, dict[str, object]]:
     try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, json.load(answer)
     except HTTPError as error:
         with error:
@@ -70,9 +64,9 @@ def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:
     sqlite_place.submit(hold.call("h"))
     sqlite_place.began("h")
     until_status(port, 200)
-    began_at = time.monotonic()
-    until(lambda: time.monotonic() - began_at > 3.0)
-    assert asked(port)[0] == 200
+    time.sleep(3.0)  # longer than a worker of its lease may be silent
+    until_status(port, 200)
+    assert not sqlite_place.effects("ended")
 
 
 def test_a_crew_is_well_when_all_of_it_is(sqlite_place: Place) -> None:
@@ -99,11 +93,13 @@ def test_workers_outlive_a_server_that_goes_and_comes_back(
     migrate(server.url("work"))
     place, port = Place(server.url("work"), tmp_path), free_port()
     try:
-        first = place.work("--health-port", str(port), "--lease", "4s", "--sweep", "1s")
-        second = place.work()
+        # Who is soon said to be unwell also loses its leases soon: the other one has the jobs.
+        first = place.work("--health-port", str(port), "--lease", "4s", "--queue", "none")
+        second = place.work("--lease", "60s")
         until_status(port, 200)
         place.submit(hold.call("h"), *(count.using(key="k").call("k", n) for n in range(100)))
         place.began("h")
+        until(lambda: place.left() == 1)
         server.stop("immediate")
         place.let_end("h")
         assert "the store has not" in str(until_status(port, 503)["why"])

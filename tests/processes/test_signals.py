@@ -8,12 +8,12 @@ import pytest
 
 from inturn.model.job import JobState
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
-from tests.processes.support import Place, until
+from tests.processes.support import PATIENT, Place, until
 
 
 def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
     """ACCEPTANCE 001-21."""
-    first = place.work("--slots", "2")
+    first = place.work("--slots", "2", target=PATIENT)
     quick = [count.call("open", n) for n in range(300)]
     place.submit(*quick[:200])
     until(lambda: not place.left())
@@ -42,7 +42,7 @@ def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place)
 def test_a_second_signal_gives_back_what_runs_and_stops_at_once(
     place: Place, number: signal.Signals
 ) -> None:
-    first = place.work()
+    first = place.work(target=PATIENT)
     place.submit(
         hold.using(key="k").call("h1"),
         count.using(key="k").call("k", 1),
@@ -53,11 +53,12 @@ def test_a_second_signal_gives_back_what_runs_and_stops_at_once(
     first.signal(number)
     first.heard("stopping")
     first.signal(number)
-    assert first.ended(10) == 128 + number
+    assert first.ended() == 128 + number
     first.heard("stopping_now")
     assert not place.effects("ended")
     assert not place.running()
-    assert sorted(place.states()) == [JobState.SCHEDULED, JobState.WAITING, JobState.WAITING]
+    given_back = (JobState.WAITING, JobState.SCHEDULED)  # for a second, if a thread may still run
+    assert all(state in given_back for state in place.states())
     place.let_end("h1", "h2")
     second = place.work()
     place.until_done()
@@ -72,18 +73,18 @@ def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(sqlite_place: Place
     worker.signal(signal.SIGTERM)
     worker.heard("stopping")
     worker.signal(signal.SIGTERM)
-    assert worker.ended(20) == 128 + signal.SIGTERM
+    assert worker.ended() == 128 + signal.SIGTERM
 
 
 def test_a_third_signal_waits_for_nothing(sqlite_place: Place) -> None:
-    worker = sqlite_place.work()
+    worker = sqlite_place.work(target=PATIENT)  # by itself it would end only after that long
     sqlite_place.submit(hold_loop.call("h"))
     sqlite_place.began("h")
     for heard in ("stopping", "stopping_now"):
         worker.signal(signal.SIGTERM)
         worker.heard(heard)
     worker.signal(signal.SIGTERM)
-    assert worker.ended(3) == 128 + signal.SIGTERM
+    assert worker.ended() == 128 + signal.SIGTERM
 
 
 def test_a_worker_that_stops_leaves_the_list_and_one_that_is_killed_does_not(place: Place) -> None:

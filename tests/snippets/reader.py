@@ -36,7 +36,7 @@ from tests.snippets.trouble import bury_some, halt
 
 STORE = "sqlite:///work.db"
 ELIDED = "0199…"  # an id, as pages write it
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 SQLITE_SHELL = """
 import sqlite3, sys

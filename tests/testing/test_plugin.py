@@ -88,6 +88,8 @@ def inner(pytester: pytest.Pytester) -> pytest.Pytester:
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     """Run pytest with the plugin, whether or not what is installed names it already."""
     plugin = ["-p", "no:inturn", "-p", "inturn.testing.plugin"]
+    for other in ("hypothesispytest", "xdist", "timeout", "cacheprovider"):  # slow to begin with
+        plugin += ["-p", f"no:{other}"]
     if "no:asyncio" not in options:
         plugin += ["-o", "asyncio_default_fixture_loop_scope=function"]
     return pytester.runpytest_subprocess(*plugin, *options)

@@ -79,7 +79,7 @@ async def test_a_file_locked_by_another_process_is_busy_and_nothing_is_lost(
 
 async def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "work.db"
-    store = SqliteStore(str(path), busy_seconds=10)
+    store = SqliteStore(str(path), busy_seconds=60)
     await store.open()
     with locked_by_another(path):
         accepting = asyncio.ensure_future(store.enqueue([NewJob(kind="k")]))
@@ -92,7 +92,7 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> No
 
 async def test_a_caller_need_not_wait_for_a_locked_file(tmp_path: Path) -> None:
     path = tmp_path / "work.db"
-    store = SqliteStore(str(path), busy_seconds=2)
+    store = SqliteStore(str(path), busy_seconds=60)
     await store.open()
     with locked_by_another(path), pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 0.1)

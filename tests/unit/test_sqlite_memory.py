@@ -47,10 +47,10 @@ async def test_a_transaction_in_memory_can_be_read_by_its_own_caller(store: Stor
 
 
 async def test_a_waiter_in_memory_is_woken_by_a_commit_and_by_time(store: Store) -> None:
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60))
     await asyncio.sleep(0.02)
     await store.enqueue([NewJob(kind="k", delay_seconds=0.1)])
-    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(waiting, 60) is True
     await store.enqueue([NewJob(kind="k", queue="full")])
-    assert await store.wait(["full"], timeout_seconds=20) is True
+    assert await store.wait(["full"], timeout_seconds=60) is True
     assert await store.wait(["empty"], timeout_seconds=0.05) is False

@@ -163,35 +163,39 @@ async def test_a_quiet_file_is_looked_at_half_as_often(store: SqliteStore) -> No
     connect: Any = Counted
     waiters = Waiters(SystemClock(), connect)
     try:
-        assert not await waiters.wait(["default"], timeout_seconds=QUIET_SECONDS + 1.5)
+        waiting = asyncio.ensure_future(waiters.wait(["default"], timeout_seconds=60))
+        quiet: list[float] = []
+        while len(quiet) < 50 and not waiting.done():
+            await asyncio.sleep(0.05)
+            quiet = [at for at in looks if at > looks[0] + QUIET_SECONDS + 0.1]
+        assert not waiting.done()
+        waiting.cancel()
     finally:
         await asyncio.to_thread(waiters.close)
-    quiet = [at for at in looks if at > looks[0] + QUIET_SECONDS + 0.1]
-    assert len(quiet) > 1
     early = 2  # the first, and the one that a closing hurries
     assert len(quiet) - early <= (quiet[-1] - quiet[0]) / QUIET_POLL_SECONDS
 
 
 async def test_a_waiter_is_woken_by_work_of_its_own_process(store: SqliteStore) -> None:
-    waiting = asyncio.ensure_future(store.wait(["default", "other"], timeout_seconds=20))
+    waiting = asyncio.ensure_future(store.wait(["default", "other"], timeout_seconds=60))
     await asyncio.sleep(0.05)
     await store.enqueue([NewJob(kind="k", queue="elsewhere")])
     await asyncio.sleep(0.05)
     assert not waiting.done()
     await store.enqueue([NewJob(kind="k", queue="other")])
-    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(waiting, 60) is True
 
 
 async def test_waiting_for_nothing_ends_in_time(store: SqliteStore) -> None:
     begun = time.monotonic()
     assert await store.wait(["default"], timeout_seconds=0.1) is False
-    assert 0.09 < time.monotonic() - begun < 5
+    assert 0.09 < time.monotonic() - begun < 60
 
 
 async def test_work_that_came_between_claim_and_wait_is_not_missed(store: SqliteStore) -> None:
     assert await store.claim("default", jobs_max=1, worker="w") == []
     await store.enqueue([NewJob(kind="k")])
-    assert await store.wait(["default"], timeout_seconds=20) is True
+    assert await store.wait(["default"], timeout_seconds=60) is True
     [claimed] = await store.claim("default", jobs_max=5, worker="w")
     assert await store.wait(["default"], timeout_seconds=0.05) is False
     await store.settle([Settlement.done(claimed)], worker="w")
@@ -205,7 +209,7 @@ async def test_work_that_a_worker_cannot_take_does_not_keep_it_awake(store: Sqli
 
 
 async def test_a_waiter_is_woken_when_a_delayed_job_is_due(store: SqliteStore) -> None:
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60))
     await asyncio.sleep(0.02)
     begun = time.monotonic()
     await store.enqueue([NewJob(kind="k", delay_seconds=0.2)])
@@ -223,14 +227,14 @@ async def test_with_a_clock_moved_by_hand_only_commits_and_the_timeout_wake(
     await store.enqueue([NewJob(kind="k", delay_seconds=10)])
     assert await store.wait(["default"], timeout_seconds=0.05) is False
     clock.advance(10)
-    assert await store.wait(["default"], timeout_seconds=5) is True
+    assert await store.wait(["default"], timeout_seconds=60) is True
     await store.close()
 
 
 async def test_closing_wakes_those_who_wait(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "work.db"))
     await store.open()
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=20))
+    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60))
     await asyncio.sleep(0.02)
     await store.close()
-    assert await asyncio.wait_for(waiting, 5) is False
+    assert await asyncio.wait_for(waiting, 60) is False

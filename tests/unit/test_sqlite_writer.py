@@ -143,7 +143,7 @@ async def test_a_transaction_that_is_cancelled_while_it_waits_holds_nothing_up(
         await asyncio.sleep(0.01)
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
-    await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 5)
+    await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 60)
 
 
 async def test_a_call_that_would_wait_for_its_own_transaction_is_refused(

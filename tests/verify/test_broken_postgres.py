@@ -11,7 +11,7 @@ from inturn.queue.app import App
 from tests.verify.broken import PARTS, assert_named, broken
 from tests.verify.spoilt_postgres import spoil
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("part", PARTS)

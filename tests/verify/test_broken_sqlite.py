@@ -11,7 +11,7 @@ from tests.verify.broken import PARTS, assert_named, broken
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("part", PARTS)

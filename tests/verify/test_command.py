@@ -14,7 +14,7 @@ from inturn.verify.final import NAME, Final
 from inturn.verify.history import Reader
 from tests.cli.support import run_process, start
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_ctrl_c_stops_it_and_what_there_is_is_checked(tmp_path: Path) -> None:
         *("--fault", "none", "--keep", str(tmp_path / "history")),
         cwd=tmp_path,
     )
-    give_up_at = time.monotonic() + 60
+    give_up_at = time.monotonic() + 120
     while not any(
         who.startswith("worker") for who, _ in Reader(tmp_path / "history").news()
     ):  # until a worker is at work

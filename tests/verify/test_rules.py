@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -379,6 +380,12 @@ def test_a_settle_that_is_refused_after_a_lost_connection_may_have_happened() ->
     story.said.pop()
     story.say("run", history.Fault(name="cut-connection", target="proxy"))
     story.say("worker-1-1", refused)
+    assert story.broken() == set()
+
+
+def test_a_worker_that_is_told_to_stop_while_it_still_begins_does_not_end_by_itself() -> None:
+    story = sound()
+    story.ends = {"worker-1-2": -signal.SIGTERM}
     assert story.broken() == set()
 
 

@@ -12,7 +12,10 @@ import pytest
 import pytest_asyncio
 
 from inturn.queue.app import App
+from inturn.queue.ticket import Ticket
 from inturn.worker.worker import Worker
+
+SECONDS_MAX = 60.0  # for anything in these tests that could hang, on a machine that is busy
 
 
 @pytest_asyncio.fixture(params=["sqlite", "memory", "postgres"])
@@ -41,11 +44,11 @@ async def working(app: App, **options: Any) -> AsyncIterator[Worker]:
         yield worker
     finally:
         worker.stop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS_MAX):
             await running
 
 
-async def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], Any], seconds: float = SECONDS_MAX) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
         while True:
@@ -67,6 +70,32 @@ async def run_out(app: App, *, worker: str | None = None) -> int:
         [[count]] = await t.execute(f"select count(*) from {lease} {whose}")
         await t.execute(f"update {lease} set until = {early} {whose}")
     return int(count)
+
+
+async def prolonged(app: App, token: int) -> None:
+    """Wait until a lease has been prolonged."""
+    lease = "inturn.lease" if app.url.startswith("postgres") else "lease"
+
+    async def runs_out_at() -> Any:
+        async with (await app.lend()).transaction() as t:
+            [[at]] = await t.execute(f"select until from {lease} where token = {token}")
+        return at
+
+    before = await runs_out_at()
+
+    async def is_later() -> bool:
+        return bool(await runs_out_at() > before)
+
+    await until(is_later)
+
+
+async def take_for_good(app: App, ticket: Ticket[Any]) -> None:
+    """Let the lease of the one job that runs be lost, and let nobody begin it anew."""
+    store = await app.lend()
+    await store.pause("default", by="ann")
+    await take_leases(app)
+    await store.cancel(ticket.id, by="ann")
+    await store.resume("default")
 
 
 async def take_leases(app: App, *, worker: str | None = None) -> None:

@@ -97,13 +97,13 @@ def unkeepable() -> object:
 @app.job(process=True, timeout=1.0, retry=RetryPolicy(attempts_max=1))
 def hangs(path: str) -> None:
     child = subprocess.Popen(["sleep", "300"])
-    Path(path).write_text(f"{os.getpid()} {child.pid}")
+    announce(Path(path), f"{os.getpid()} {child.pid}")
     time.sleep(300)
 
 
 @app.job(process=True)
 def stays(path: str) -> None:
-    Path(path).write_text(str(os.getpid()))
+    announce(Path(path), str(os.getpid()))
     time.sleep(300)
 
 

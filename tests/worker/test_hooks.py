@@ -48,7 +48,7 @@ async def test_start_comes_before_the_first_claim_and_stop_after_the_last_settle
 
     ticket = await work.submit()
     async with working(app):
-        await ticket.result(timeout=30)
+        await ticket.result(timeout=60)
     assert said == ["start waiting", "prepare", "work", "stop done", "forget"]
 
 
@@ -137,7 +137,7 @@ async def test_around_surrounds_each_attempt_and_sees_how_it_ends(app: App, is_a
             return f"{session.get()} {n}"
 
     async with working(app):
-        assert await (await work.submit(7)).result(timeout=30) == "open 7"
+        assert await (await work.submit(7)).result(timeout=60) == "open 7"
     assert said == [
         *("outer 1", "inner work", "outer saw boom"),
         *("outer 2", "inner work", "outer ends"),
@@ -167,7 +167,7 @@ async def test_a_def_inside_around_is_ended_at_its_timeout_too(app: App) -> None
     async with working(app):
         for job in (spins, waits):
             with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.2 s"):
-                await (await job.submit()).result(timeout=30)
+                await (await job.submit()).result(timeout=60)
     assert len(seen) == 2
 
 
@@ -182,7 +182,7 @@ async def test_what_fails_around_an_attempt_fails_the_attempt(app: App) -> None:
 
     async with working(app):
         with pytest.raises(JobFailed, match="OSError: no session"):
-            await (await work.submit()).result(timeout=30)
+            await (await work.submit()).result(timeout=60)
 
 
 def test_hooks_that_cannot_be_are_refused() -> None:

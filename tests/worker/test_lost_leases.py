@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from inturn.model.worker_events import LeasesLost, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from tests.worker.conftest import take_leases, until, working
+from inturn.worker import heartbeat, quarantine
+from tests.worker.conftest import take_for_good, take_leases, until, working
 from tests.worker.test_processes import is_alive, jobs  # noqa: F401
 
-LEASE = {"lease_seconds": 6.0, "sweep_seconds": 60.0}  # a heartbeat every 2 s, its sweeps far apart
+LEASE = {"lease_seconds": 60.0, "sweep_seconds": 60.0}  # neither runs out nor sweeps by itself
 SECONDS_MAX = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quick_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker hear soon of a lease that was lost, and look soon for who runs again."""
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
 
 
 def losses(told: list[WorkerEvent]) -> list[tuple[int, int, int]]:
@@ -98,7 +108,10 @@ async def test_a_def_goes_on_and_can_see_that_it_need_not(
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 1)
 
 
-async def test_what_waits_behind_it_does_not_start(app: App) -> None:
+async def test_what_waits_behind_it_does_not_start(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 3_600.0)
     told: list[WorkerEvent] = []
     ran: list[int] = []
 
@@ -111,7 +124,7 @@ async def test_what_waits_behind_it_does_not_start(app: App) -> None:
     async with working(app, listeners=[told.append], **LEASE) as worker:
         await (await work.submit(-1)).result(
             timeout=SECONDS_MAX
-        )  # so that it has asked for suspects
+        )  # so that it has asked for suspects, one by one
         tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
         await until(lambda: ran == [-1, 0] and worker.presence.view().running == 3, SECONDS_MAX)
         store = await app.lend()
@@ -137,23 +150,54 @@ async def test_who_has_settled_in_its_own_transaction_may_go_on(app: App) -> Non
         await may_end.wait()
         saw.append(ctx.is_lost)
 
-    settings = {"lease_seconds": 60.0, "sweep_seconds": 0.1}  # a heartbeat every 100 ms
-    async with working(app, listeners=[told.append], **settings) as worker:
+    async with working(app, listeners=[told.append], **LEASE) as worker:
         await work.submit()
         await asyncio.wait_for(committed.wait(), SECONDS_MAX)
-        store = await app.lend()
-        for _ in range(3):  # heartbeats, which find the lease gone
-            before = await store.workers()
-
-            async def beaten() -> bool:
-                return await store.workers() != before  # noqa: B023
-
-            await until(beaten, SECONDS_MAX)
+        await beaten(app, times=3)  # heartbeats, which find the lease gone
         may_end.set()
         await until(lambda: saw, SECONDS_MAX)
     assert saw == [False]
     assert losses(told) == []
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
+
+
+async def test_who_is_about_to_hear_that_its_transaction_has_committed_has_lost_nothing(
+    app: App,
+) -> None:
+    told: list[WorkerEvent] = []
+    store: Any = await app.lend()
+    transaction = store.transaction
+
+    @asynccontextmanager
+    async def answers_late() -> AsyncIterator[Any]:
+        async with transaction() as t:
+            yield t
+        await beaten(app, times=3)  # they find the lease gone: it went with the commit
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        store.transaction = answers_late
+        async with ctx.transaction():
+            store.transaction = transaction
+
+    async with working(app, listeners=[told.append], **LEASE) as worker:
+        ticket = await work.submit()
+        await ticket.result(timeout=SECONDS_MAX)
+        await until(lambda: worker.running == 0, SECONDS_MAX)
+    assert losses(told) == []
+    assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
+
+
+async def beaten(app: App, *, times: int) -> None:
+    """Wait until the one worker there is was heard of so many times more."""
+    store = await app.lend()
+    for _ in range(times):
+        before = await store.workers()
+
+        async def is_heard() -> bool:
+            return await store.workers() != before  # noqa: B023
+
+        await until(is_heard, SECONDS_MAX)
 
 
 async def test_a_child_process_is_killed(jobs: ModuleType, tmp_path: Path) -> None:  # noqa: F811
@@ -163,8 +207,7 @@ async def test_a_child_process_is_killed(jobs: ModuleType, tmp_path: Path) -> No
         ticket = await jobs.stays.submit(str(path))
         await until(lambda: path.exists() and path.read_text(), SECONDS_MAX)
         pid = int(path.read_text())
-        await take_leases(jobs.app)
-        await jobs.app.run(lambda store: store.cancel(ticket.id, by="ann"))
+        await take_for_good(jobs.app, ticket)
         await until(lambda: not is_alive(pid), SECONDS_MAX)
         await until(lambda: losses(told), SECONDS_MAX)
     assert losses(told) == [(1, 1, 0)]

@@ -27,7 +27,9 @@ POISON = 3
 SCRIPT = """
     import asyncio, os, signal
     import inturn
+    from inturn.worker import quarantine
 
+    quarantine.LOOK_SECONDS = 0.2
     app = inturn.App()
 
     @app.job(attempts=1)
@@ -128,7 +130,7 @@ async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.Monke
     await take_leases(app, worker="gone")
     await app.submit_many([work.call() for _ in range(30)])
     async with working(app, slots=5):
-        await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30, 60)
+        await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30)
     assert beside
     assert all(one == ["suspect"] for one in beside)
 
@@ -149,8 +151,8 @@ async def test_a_worker_goes_on_after_a_suspect_that_settled_itself(app: App) ->
     await claim_and_vanish(app, 3)
     await take_leases(app, worker="gone")
     async with working(app, slots=5):
-        await until(lambda: ran.count("suspect") == 3, 60)
-        await (await work.submit()).result(timeout=30)
+        await until(lambda: ran.count("suspect") == 3)
+        await (await work.submit()).result(timeout=60)
 
 
 async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_rest(
@@ -181,11 +183,11 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
         await begun.wait()
         await take_leases(app, worker="gone")
         for _ in range(5):
-            await (await work.submit()).result(timeout=30)
+            await (await work.submit()).result(timeout=60)
             await asyncio.sleep(0.2)
         assert ran == ["work"] * 5
         may_end.set()
-        await until(lambda: "suspect" in ran, 60)
+        await until(lambda: "suspect" in ran)
     assert ran[5:7] == ["long", "suspect"]
 
 
@@ -250,9 +252,9 @@ async def test_what_a_sweep_buries_is_told(app: App) -> None:
     async def work() -> None: ...
 
     async with working(app, sweep_seconds=0.05, listeners=[heard.append]) as worker:
-        await (await work.submit()).result(timeout=30)
+        await (await work.submit()).result(timeout=60)
         await run_out(app, worker="gone")
-        await until(lambda: worker.record.counts.dead == 1, 30)
+        await until(lambda: worker.record.counts.dead == 1)
     assert [one.jobs for one in heard if isinstance(one, BuriedDeadly)] == [1]
     [letter] = (await app.run(lambda store: store.dead_letters())).rows
     assert letter.job.kind == "deadly"

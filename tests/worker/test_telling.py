@@ -34,7 +34,7 @@ async def test_results_that_are_too_much_for_one_call_are_told_in_several(
     async with working(app):
         tickets = await app.submit_many([work.using(key=key).call(n) for n in range(30)])
         for ticket in tickets:
-            assert await ticket.result(timeout=30) == "x" * 1_000
+            assert await ticket.result(timeout=60) == "x" * 1_000
     assert sorted(ran) == list(range(30))
 
 
@@ -98,15 +98,15 @@ async def test_a_worker_goes_on_when_its_server_was_away(
     keys = [f"key {n}" for n in range(8)]
     calls = [work.using(key=key).call(key, n) for n in range(40) for key in keys]
     try:
-        async with working(app, slots=4, lease_seconds=15, sweep_seconds=1):
+        async with working(app, slots=4, lease_seconds=30, sweep_seconds=1):
             tickets = await app.submit_many(calls)
             for wanted in (60, 160):
-                await until(partial(has_run, wanted), 60)
+                await until(partial(has_run, wanted))
                 await asyncio.to_thread(server.stop, mode)
                 await asyncio.sleep(0.5)
                 await asyncio.to_thread(server.start)
             for ticket in tickets:
-                await ticket.result(timeout=60)
+                await ticket.result(timeout=100)
         assert ran == {key: list(range(40)) for key in keys}
         assert await app.run(lambda store: store.check()) == []
     finally:
@@ -134,11 +134,11 @@ async def test_what_will_not_start_soon_is_given_back(
             states = [(await ticket.status()).state for ticket in tickets]
             return states.count(JobState.WAITING) == 19
 
-        await until(given_back, 30)
+        await until(given_back)
         assert {(await ticket.status()).attempt for ticket in tickets} == {0, 1}
         may_end.set()
         for ticket in tickets:
-            await ticket.result(timeout=30)
+            await ticket.result(timeout=60)
 
 
 async def test_a_slow_lane_lets_what_is_more_urgent_pass(
@@ -147,12 +147,13 @@ async def test_a_slow_lane_lets_what_is_more_urgent_pass(
     for module in (hands, worker):
         monkeypatch.setattr(module, "SLOW_SECONDS", 0.1)
     ran: list[str] = []
-    begun = asyncio.Event()
+    begun, may_end = asyncio.Event(), asyncio.Event()
 
     @app.job
     async def work(name: str) -> None:
         ran.append(name)
         begun.set()
+        await may_end.wait()
         await asyncio.sleep(0.2)
 
     async with working(app, slots=1) as one:
@@ -163,6 +164,7 @@ async def test_a_slow_lane_lets_what_is_more_urgent_pass(
         await begun.wait()
         one._prefetch.ended_per_second = 0.0  # it claims nothing while its slot is taken
         urgent = await work.using(key="b", priority=50).submit("urgent")
+        may_end.set()
         for ticket in [*tickets, urgent]:
             await ticket.result(timeout=60)
     assert ran.index("urgent") <= 2

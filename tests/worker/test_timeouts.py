@@ -16,10 +16,11 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.interrupt import Deadline, TimeIsUp
 from inturn.worker.watch import GRACE_SECONDS
-from tests.worker.conftest import until, working
+from tests.worker.conftest import prolonged, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
 TWICE = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
+PROLONGED = {"lease_seconds": 60.0, "sweep_seconds": 0.2}  # a heartbeat every 200 ms
 
 
 async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
@@ -44,8 +45,8 @@ async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
 
     async with working(app, slots=1):
         with pytest.raises(JobFailed, match=r"failed 2 times.*TimeoutError: it took longer than"):
-            await (await spins.submit()).result(timeout=30)
-        assert await (await says.submit()).result(timeout=30) == "alive"
+            await (await spins.submit()).result(timeout=60)
+        assert await (await says.submit()).result(timeout=60) == "alive"
     assert len(threads) == len(cleaned) == 2
 
 
@@ -54,23 +55,30 @@ async def test_a_def_in_a_c_call_is_named_and_settled_only_when_it_has_ended(
 ) -> None:
     running: list[int] = []
     most: list[int] = []
+    may_end = [threading.Event(), threading.Event()]
+    tokens: list[int] = []
 
     @app.job(timeout=0.1, retry=TWICE)
-    def sleeps() -> None:
+    def sleeps(ctx: Context) -> None:
         running.append(1)
         most.append(len(running))
+        tokens.append(ctx.token)
         try:
-            time.sleep(1.5)
+            may_end[ctx.attempt - 1].wait()
         finally:
             running.pop()
 
-    async with working(app, lease_seconds=0.6, sweep_seconds=0.2):
+    async with working(app, **PROLONGED):
         ticket = await sleeps.submit()
-        await until(lambda: "'sleeps' was to end after 0.1 s and has not" in caplog.text)
+        for attempt in (1, 2):
+            named = "'sleeps' was to end after 0.1 s and has not"
+            await until(lambda: caplog.text.count(named) == attempt)  # noqa: B023
+            await prolonged(app, tokens[-1])
+            assert (await ticket.status()).state == "running"
+            may_end[attempt - 1].set()
         assert "Use process=True" in caplog.text
-        assert (await ticket.status()).state == "running"
         with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.1 s"):
-            await ticket.result(timeout=30)
+            await ticket.result(timeout=60)
     assert most == [1, 1]
 
 
@@ -78,11 +86,13 @@ async def test_an_async_def_that_swallows_its_cancellation_is_named_and_keeps_it
     app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     may_end = asyncio.Event()
+    tokens: list[int] = []
     running: list[int] = []
     most: list[int] = []
 
     @app.job(timeout=0.1, retry=ONCE)
-    async def stubborn() -> str:
+    async def stubborn(ctx: Context) -> str:
+        tokens.append(ctx.token)
         running.append(1)
         most.append(len(running))
         while not may_end.is_set():
@@ -93,14 +103,15 @@ async def test_an_async_def_that_swallows_its_cancellation_is_named_and_keeps_it
         running.pop()
         return "done after all"
 
-    async with working(app, slots=1, lease_seconds=0.6, sweep_seconds=0.2):
+    async with working(app, slots=1, **PROLONGED):
         ticket = await stubborn.submit()
         await until(lambda: "'stubborn' was to end after 0.1 s and has not" in caplog.text)
         assert "it caught its CancelledError" in caplog.text
+        await prolonged(app, tokens[0])
         assert (await ticket.status()).state == "running"
         may_end.set()
         with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.1 s"):
-            await ticket.result(timeout=30)
+            await ticket.result(timeout=60)
     assert most == [1]
 
 
@@ -112,14 +123,14 @@ async def test_a_handlers_own_timeout_error_is_its_own(app: App) -> None:
 
     async with working(app):
         with pytest.raises(JobFailed) as failed:
-            await (await work.submit()).result(timeout=30)
+            await (await work.submit()).result(timeout=60)
     assert "it took longer" not in str(failed.value)
 
 
 async def test_the_deadline_and_the_last_attempt_are_right(app: App) -> None:
     seen: list[tuple[int, bool, float]] = []
 
-    @app.job(timeout=30, retry=TWICE)
+    @app.job(timeout=3_600, retry=TWICE)
     async def work(ctx: Context) -> None:
         assert ctx.deadline is not None
         now = await app.run(lambda store: store.now())
@@ -128,9 +139,9 @@ async def test_the_deadline_and_the_last_attempt_are_right(app: App) -> None:
 
     async with working(app):
         with pytest.raises(JobFailed):
-            await (await work.submit()).result(timeout=30)
+            await (await work.submit()).result(timeout=60)
     assert [one[:2] for one in seen] == [(1, False), (2, True)]
-    assert all(20 < seconds <= 31 for _, _, seconds in seen)
+    assert all(3_500 < seconds <= 3_601 for _, _, seconds in seen)
 
 
 async def test_attempts_are_those_a_job_was_accepted_with(app: App) -> None:
@@ -146,7 +157,7 @@ async def test_attempts_are_those_a_job_was_accepted_with(app: App) -> None:
     work.retry = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
     async with working(app):
         with pytest.raises(JobFailed, match="failed 5 times"):
-            await ticket.result(timeout=30)
+            await ticket.result(timeout=60)
     assert last == [False] * 4 + [True]
 
 
@@ -205,5 +216,5 @@ async def test_who_was_cancelled_late_is_not_said_to_have_caught_it(
     tickets = await app.submit_many([sleeper.call(), blocker.call()])
     async with working(app):
         with pytest.raises(JobFailed, match=r"took longer than 0\.2 s"):
-            await tickets[0].result(timeout=30)
+            await tickets[0].result(timeout=60)
     assert "was to end after" not in caplog.text

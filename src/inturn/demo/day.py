@@ -24,7 +24,7 @@ ORDERS = 4
 MAILS = 6
 WORKERS = ("worker-1", "worker-2", "worker-3")
 LOOK_SECONDS = 0.02
-DEMO_SECONDS_MAX = 50.0
+DEMO_SECONDS_MAX = 60.0
 
 
 class DemoFailed(Exception):

@@ -7,6 +7,7 @@ the benefit of the doubt.
 
 from __future__ import annotations
 
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -309,7 +310,8 @@ def batches(ledger: Ledger) -> Iterator[str]:
 
 def processes(ledger: Ledger) -> Iterator[str]:
     """No process of the run ends by itself."""
-    allowed = {0, -9, EXIT_CODE}
+    # One that still begins when it is told to stop does not hear it, and is ended by the signal.
+    allowed = {0, -signal.SIGKILL, -signal.SIGTERM, EXIT_CODE}
     for name, code in ledger.final.ends.items():
         if code not in allowed:
             yield f"{name} ended by itself, with {code}: look into processes.log"

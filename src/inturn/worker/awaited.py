@@ -56,15 +56,16 @@ class Awaited:
 
     async def _ended(self, store: Store, view: JobView) -> JobView | None:
         """Wait until a job has ended; None if that is so long ago that it was pruned."""
-        while view.state not in _ENDED:
-            self._check()
-            await self._check_halted(store, view.job.queue, view.job.key or "")
-            await self._ends.next(STILL_SECONDS)
-            try:
+        while True:
+            try:  # it may have ended while another one was waited for
                 view = await store.job(view.job.id)
             except UnknownJob:
                 return None
-        return view
+            if view.state in _ENDED:
+                return view
+            self._check()
+            await self._check_halted(store, view.job.queue, view.job.key or "")
+            await self._ends.next(STILL_SECONDS)
 
     async def _check_halted(self, store: Store, queue: str, key: str) -> None:
         for lane in (await store.lanes(queue, key=key)).rows:

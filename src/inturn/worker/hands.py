@@ -170,9 +170,9 @@ class Hands:
             if hold.take():
                 del self._tickets[ticket]
                 ticket.cancel()
-            elif hold.way is not None and hold.way.is_settled:
-                jobs -= 1  # its lease went with its transaction
-            elif hold.is_cancellable and not (hold.way is not None and hold.way.is_settling):
+            elif hold.way is not None and (hold.way.is_settled or hold.way.is_settling):
+                jobs -= 1  # its lease went with its transaction; or that will fail, and say so
+            elif hold.is_cancellable:
                 cancelled += ticket.cancel()
             else:
                 going_on += 1

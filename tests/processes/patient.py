@@ -1,0 +1,20 @@
+"""The app of ``jobs`` in a worker with more patience than people have.
+
+For tests of what a worker does, and not of how soon: a busy machine may stand still for a while.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inturn.worker import hands, parting, presence, shift, worker
+from tests.processes.jobs import app
+
+__all__ = ["app"]
+
+module: Any
+for module in (parting, presence, worker):
+    module.PART_SECONDS_MAX = 30.0
+for module in (hands, worker):
+    module.SLOW_SECONDS = 60.0
+shift.LAST_SECONDS_MAX = 120.0
