@@ -154,6 +154,19 @@ def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
     )
 
 
+def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
+    """Say that handlers, one after the other, keep the event loop from turning."""
+    who = "something that is no handler" if kind is None else f"job {kind!r}"
+    logging.getLogger(WORKER).warning(
+        "many short computations in a row hold up the event loop for %.1f s now; none of them "
+        "blocks it alone. The one that runs at this moment is %s, at %s. Make a handler that "
+        "computes a def or process=True, or let the worker run fewer at once (slots).",
+        seconds,
+        who,
+        where,
+    )
+
+
 def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
     """Say which handler goes on although its time is up."""
     why = (

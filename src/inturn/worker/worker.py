@@ -292,8 +292,20 @@ class Worker:
             self._prefetch.claimed([job.payload for claim in claims for job in claim.jobs])
             self._began, self._is_sure = perf_counter(), False
             runs = await self._hands.begin(claims)
+            self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
                 self._quarantine.take(runs[0])
+
+    def _see_turn(self, jobs: int) -> None:
+        """Find out how long what was just begun keeps the loop from turning."""
+        began = perf_counter()
+
+        def turned() -> None:
+            self._prefetch.turned(jobs, perf_counter() - began)
+            self._rouse()
+
+        assert self._loop is not None
+        self._loop.call_soon(turned)
 
     def _admit(self, queue: str, claims: Sequence[Claim], now: float, *, was_empty: bool) -> bool:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
