@@ -119,3 +119,33 @@ def test_workers_outlive_a_server_that_goes_and_comes_back(
     numbers = [one.number for one in place.effects("count")]
     assert set(numbers) == set(range(200))
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.skipif(
+    "INTURN_TEST_POSTGRES" in os.environ, reason="a server that is given is not restarted"
+)
+def test_a_server_that_is_away_is_told_of_soon_and_holds_up_no_idle_worker(
+    private_postgres: Callable[..., PostgresServer], tmp_path: Path
+) -> None:
+    """The store itself goes on trying for 30 s; a worker says so, and stops, long before that."""
+    server = private_postgres()
+    server.create_database("work")
+    migrate(server.url("work"))
+    place = Place(server.url("work"), tmp_path)
+    try:
+        told, hasty = place.work(), place.work()
+        server.stop("immediate")
+        began_at = time.monotonic()
+        hasty.signal(signal.SIGTERM)
+        assert hasty.ended() == 0
+        event = until(lambda: told.events("store_troubled"))[0]
+        assert time.monotonic() - began_at < 20.0
+        assert event["error"].startswith("the store has not answered for 3 s: ")
+        asked_at = time.monotonic()
+        told.signal(signal.SIGTERM)
+        assert told.ended() == 0
+        assert time.monotonic() - asked_at < 20.0
+        assert len(told.events("store_troubled")) == 1
+        assert hasty.events("stopped")
+    finally:
+        place.close()

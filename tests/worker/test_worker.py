@@ -360,6 +360,7 @@ async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more
 
     async with working(app, lease_seconds=60, sweep_seconds=60, name="w1") as worker:
         await until(lambda: _seen(app, "w1"))  # and has asked for suspects, of which there are none
+        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         await app.submit_many([work.using(key="a").call(n) for n in range(3)])
         await begun.wait()
         await asyncio.sleep(0.1)  # its first sweep is over, and the next is far

@@ -55,6 +55,7 @@ class Pool:
             "jit": "off",
         }
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self.trouble: str | None = None  # why the server could not be reached, at the last try
         self._at_hand: list[Connection] = []
         self._waiting = 0
         self._under_way = 0
@@ -230,11 +231,15 @@ class Pool:
         with told():
             while True:
                 try:
-                    return await attempt()
-                except GONE:
+                    answer = await attempt()
+                    self.trouble = None
+                    return answer
+                except GONE as error:
+                    self.trouble = str(error) or type(error).__name__
                     if clock() + pause > deadline or self._pool is None:
                         raise
                 except asyncpg.PostgresError as error:
+                    self.trouble = None  # it answers
                     if not is_crossed(error):
                         raise
                     if clock() + pause > deadline:
