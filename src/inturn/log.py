@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 from inturn.model import events, worker_events
@@ -67,6 +68,16 @@ def log_listener_failure(listener: object, error: Exception) -> None:
 def log_unknown_variable(name: str, meant: str) -> None:
     """Say that a variable of the environment is none of an executor's settings."""
     logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)
+
+
+def log_idle_variables(names: Sequence[str]) -> None:
+    """Say that variables of the environment mean nothing to an executor with a store."""
+    logging.getLogger(EXECUTOR).warning(
+        "ignoring %s: for an executor with a store it means nothing, only for one in this process "
+        "alone. Attempts and backoff are each job's own (@app.job(attempts=…, retry=…)), bounds "
+        "each queue's.",
+        ", ".join(names),
+    )
 
 
 def log_worker_event(event: worker_events.WorkerEvent) -> None:

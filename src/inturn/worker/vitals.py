@@ -12,7 +12,6 @@ from inturn.model.worker_events import StoreBack, StoreTroubled
 from inturn.worker.pulse import TURN_SECONDS, Health, Pulse
 from inturn.worker.record import Record
 
-
 SILENT_SECONDS = 3.0
 """For so long a store may leave a question without an answer before it is said that it does."""
 
