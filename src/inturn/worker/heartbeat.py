@@ -16,7 +16,7 @@ from inturn.model.worker import WorkerView
 from inturn.store.protocol import Store
 
 BEATS_PER_LEASE = 3
-BEAT_SECONDS_MAX = 10.0
+BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
 END_SECONDS_MAX = 2.0  # for a last step that the store does not answer
 
 
