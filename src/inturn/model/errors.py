@@ -139,6 +139,10 @@ class AppNotFound(BadInput):
         super().__init__(said)
 
 
+class AppInterrupted(AppNotFound):
+    """Someone wanted the command to end while MODULE was imported."""
+
+
 class HookFailed(InturnError):
     """A hook of an app failed, so that its worker cannot begin. The cause is what it raised."""
 
