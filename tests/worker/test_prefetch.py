@@ -66,7 +66,7 @@ async def test_adaptive_prefetch_claims_jobs_that_compute_one_by_one(app: App) -
     @app.job
     async def computes() -> None:
         held.append(worker._runs.in_hand)
-        time.sleep(1.5 * prefetch.TURN_SECONDS_MAX)  # noqa: ASYNC251
+        time.sleep(2 * prefetch.HORIZON_SECONDS)  # noqa: ASYNC251
 
     await app.submit_many([computes.call() for _ in range(8)])
     async with claiming(app, slots=50) as (worker, sizes):
