@@ -21,6 +21,7 @@ Connection = Any
 PAUSE_SECONDS_FIRST = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CLOSE_SECONDS_MAX = 10.0
+RELEASE_SECONDS_MAX = 1.0  # for a connection to come back from a call that was cancelled
 AT_HAND_MAX = 4
 """So many connections are kept ready for the next verb, spared the pool's own accounts, which cost
 a verb about 0.06 ms: a task, a proxy and two turns of the loop. The rest goes back to the pool,
@@ -129,7 +130,9 @@ class Pool:
         try:
             yield connection
         except BaseException:
-            await pool.release(connection)
+            # A server that is silent does not answer either that it has given up the statement.
+            with contextlib.suppress(*GONE):
+                await pool.release(connection, timeout=RELEASE_SECONDS_MAX)
             raise
         is_wanted = pool is self._pool and len(self._at_hand) < AT_HAND_MAX
         if is_wanted and not self._waiting and not connection.is_closed():
