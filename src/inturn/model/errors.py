@@ -12,6 +12,7 @@ InturnError
 │   ├── InvalidStoreURL
 │   ├── InvalidSetting        a setting, or the variable it comes from, cannot be
 │   ├── AppNotFound           MODULE:APP names no App that can be imported
+│   │   └── AppInterrupted    … for someone wanted the command to end meanwhile
 │   └── WaitsForItself        a job asked its executor for what cannot be while it runs
 ├── DedupeConflict            same dedupe key, other payload
 ├── JobConflict               same id, other payload
