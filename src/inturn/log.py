@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 from inturn.model import events, worker_events
@@ -67,6 +68,16 @@ def log_listener_failure(listener: object, error: Exception) -> None:
 def log_unknown_variable(name: str, meant: str) -> None:
     """Say that a variable of the environment is none of an executor's settings."""
     logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)
+
+
+def log_idle_variables(names: Sequence[str]) -> None:
+    """Say that variables of the environment mean nothing to an executor with a store."""
+    logging.getLogger(EXECUTOR).warning(
+        "ignoring %s: for an executor with a store it means nothing, only for one in this process "
+        "alone. Attempts and backoff are each job's own (@app.job(attempts=…, retry=…)), bounds "
+        "each queue's.",
+        ", ".join(names),
+    )
 
 
 def log_worker_event(event: worker_events.WorkerEvent) -> None:
@@ -150,6 +161,19 @@ def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
         "instead of waiting, or make it a def, which runs on a thread.",
         who,
         seconds,
+        where,
+    )
+
+
+def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
+    """Say that handlers, one after the other, keep the event loop from turning."""
+    who = "something that is no handler" if kind is None else f"job {kind!r}"
+    logging.getLogger(WORKER).warning(
+        "many short computations in a row hold up the event loop for %.1f s now; none of them "
+        "blocks it alone. The one that runs at this moment is %s, at %s. Make a handler that "
+        "computes a def or process=True, or let the worker run fewer at once (slots).",
+        seconds,
+        who,
         where,
     )
 

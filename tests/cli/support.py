@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -117,13 +117,19 @@ def run_process(*arguments: str, **options: Any) -> Ran:
 
 
 class Terminal:
-    """Runs the command on a terminal of a certain width."""
+    """Runs the command, or another, on a terminal of a certain width."""
 
-    def __init__(self, *arguments: str, columns: int = 80, **environment: str) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        columns: int = 80,
+        command: Sequence[str] = COMMAND,
+        **environment: str,
+    ) -> None:
         self._mine, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*command, *arguments],
             env={**INHERITED, "TERM": "xterm", **environment},
             stdin=theirs,
             stdout=theirs,

@@ -100,7 +100,7 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("", "shop.far:app", "there is no module 'shop.far' in"),
         ("", "far.py", "there is no Python file 'far.py' here"),
         ("", "shop:nothing", "module 'shop' has no 'nothing'. There is shop:app."),
-        ("", "shop:order", "'order' of module 'shop' is no App but a Job. There is shop:app."),
+        ("", "shop:order", "'order' of module 'shop' is no App; its type is Job. There is"),
         ("", ":app", "':app' names no module"),
         ("", "my-shop:app", "'my-shop' is not the name of a module"),
         ("x = 1", "other", "module 'other' has no App. Make one in it"),
@@ -123,6 +123,17 @@ def test_an_app_that_is_not_there_is_explained(
     ran = work(target)
     assert ran.code == (2 if said else 0)
     assert re.search(said, ran.err.replace("\n", " "))
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_import_that_is_interrupted_says_so(shop: Path, processes: str) -> None:
+    (shop / "other.py").write_text("x = 1\nraise KeyboardInterrupt\n")
+    ran = work("other:app", "--processes", processes)
+    assert ran.code == 130
+    said = ran.err.splitlines()
+    assert said[0].startswith("inturn: interrupted while module 'other' was imported, by Ctrl-C or")
+    assert said[1] == f"  {shop}/other.py:2: raise KeyboardInterrupt"
     assert "Traceback" not in ran.err
 
 

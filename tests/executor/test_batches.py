@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
 from inturn.executor import Completions
-from tests.executor.support import SECONDS_MAX, Failing, Running, waiting_thread_job
+from tests.executor.support import SECONDS_MAX, Failing, Running, jump, waiting_thread_job
 
 
 async def fine() -> str:
@@ -83,19 +82,37 @@ async def test_free_slots_and_busy_keys_are_known() -> None:
         assert (executor.free_slots, executor.keys_busy) == (3, 0)
 
 
-@pytest.mark.parametrize("kind", ["loop", "thread"])
-async def test_004_24_one_slot_runs_far_more_than_a_thousand_jobs_a_second(kind: str) -> None:
-    def on_thread() -> None: ...
+def test_a_slot_on_the_loop_goes_from_job_to_job_and_waits_for_no_timer() -> None:
+    async def main() -> tuple[int, float]:
+        ran = 0
 
-    async def rate() -> float:
-        began = time.perf_counter()
+        async def count() -> None:
+            nonlocal ran
+            ran += 1
+
+        async with Running(shards=1, queue_size=5_000) as executor:
+            began = asyncio.get_running_loop().time()
+            for _ in range(5_000):
+                await executor.submit("one", count)
+            await executor.barrier("one")
+            return ran, asyncio.get_running_loop().time() - began
+
+    assert jump(main) == (5_000, 0.0)
+
+
+async def test_a_slot_on_threads_goes_from_job_to_job_past_the_loop() -> None:
+    gate, all_ran = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def count() -> None:
+        threads.append(threading.get_ident())
+        if len(threads) == 5_000:
+            all_ran.set()
+
+    async with Running(shards=1, queue_size=5_001) as executor:
+        await executor.submit("one", waiting_thread_job(gate))
         for _ in range(5_000):
-            await executor.submit("one", fine if kind == "loop" else on_thread)
-        await executor.barrier("one")
-        return 5_000 / (time.perf_counter() - began)
-
-    async with Running(shards=1, queue_size=5_000) as executor:
-        for _ in range(10):  # a busy machine may stand still for a while
-            if (found := await rate()) > 1_000:
-                break
-    assert found > 1_000
+            await executor.submit("one", count)
+        gate.set()
+        assert all_ran.wait(SECONDS_MAX)  # the loop stands still meanwhile
+        assert len(set(threads)) == 1

@@ -453,12 +453,40 @@ def test_settings_come_from_the_environment() -> None:
     environment = {"SQ_SLOTS": "3", "SQ_ENQUEUE_TIMEOUT": "2s"}
     settings = inturn.Executor.from_environment(environment, app=app, queue_size=9).settings
     assert (settings.slots, settings.enqueue_timeout, settings.queue_size) == (3, 2.0, 9)
-    with pytest.raises(InvalidSetting, match="max_attempts"):
-        inturn.Executor.from_environment({"SQ_MAX_ATTEMPTS": "3"}, app=app)
     with pytest.raises(BadInput, match="must be an App"):
         inturn.Executor(app="sqlite:///:memory:")  # type: ignore[call-overload]
     with pytest.raises(BadInput, match="error_handler"):
         inturn.Executor(app=app, error_handler=7)  # type: ignore[call-overload]
+
+
+def test_variables_that_mean_nothing_with_a_store_are_ignored_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = inturn.App("sqlite:///:memory:")
+    environment = {"SQ_SHARDS": "8", "SQ_MAX_ATTEMPTS": "many", "SQ_SLOTS": "3"}
+    executor = inturn.Executor.from_environment(environment, app=app)
+    assert executor.settings.slots == 3
+    [said] = caplog.messages
+    assert said.startswith("ignoring SQ_SHARDS, SQ_MAX_ATTEMPTS: for an executor with a store")
+    with pytest.raises(InvalidSetting, match="max_attempts means nothing"):
+        inturn.Executor.from_environment({}, app=app, max_attempts=3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("has_handler", [False, True], ids=["alone", "with a handler"])
+async def test_a_job_that_failed_is_logged_once(
+    shop: Shop, has_handler: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.fails = {1: 3}
+    handler = (lambda _: None) if has_handler else None
+    with caplog.at_level("DEBUG", logger="inturn"):
+        async with inturn.Executor(app=shop.app, error_handler=handler) as executor:
+            await executor.submit("a", shop.write.call("a", 1))
+    assert [one.levelname for one in caplog.records if "1 failed" in one.getMessage()] == [
+        "WARNING",
+        "WARNING",
+        "ERROR",
+    ]
+    assert not [one for one in caplog.messages if "key 'a'" in one], "not once more by its key"
 
 
 def test_every_setting_and_verb_has_its_meaning_with_a_store() -> None:

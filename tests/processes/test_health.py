@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -82,6 +83,36 @@ def test_a_crew_is_well_when_all_of_it_is(sqlite_place: Place) -> None:
     until_status(port, 200)
 
 
+@contextmanager
+def gone(server: PostgresServer) -> Iterator[None]:
+    """Let a server be away: whoever asks for it is refused."""
+    server.stop("immediate")
+    yield
+
+
+@contextmanager
+def frozen(server: PostgresServer) -> Iterator[None]:
+    """Let a server be there and not answer, as behind a cable that was cut."""
+    [first, *_] = (server.directory / "data" / "postmaster.pid").read_text().splitlines()
+    processes = [int(first), *children(int(first))]
+    send_all(processes, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        send_all(processes, signal.SIGCONT)
+
+
+def send_all(processes: Sequence[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):  # a server's helpers come and go
+            os.kill(pid, number)
+
+
+def children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(one) for one in listed.split()]
+
+
 @pytest.mark.skipif(
     "INTURN_TEST_POSTGRES" in os.environ, reason="a server that is given is not restarted"
 )
@@ -115,3 +146,37 @@ def test_workers_outlive_a_server_that_goes_and_comes_back(
     numbers = [one.number for one in place.effects("count")]
     assert set(numbers) == set(range(200))
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.skipif(
+    "INTURN_TEST_POSTGRES" in os.environ, reason="a server that is given is not restarted"
+)
+@pytest.mark.parametrize(
+    ("leave", "said"), [(gone, "for 3 s: "), (frozen, "for 3 s")], ids=["gone", "frozen"]
+)
+def test_a_server_that_is_away_is_told_of_soon_and_holds_up_no_idle_worker(
+    private_postgres: Callable[..., PostgresServer],
+    tmp_path: Path,
+    leave: Callable[[PostgresServer], AbstractContextManager[None]],
+    said: str,
+) -> None:
+    """The store itself goes on trying for 30 s; a worker says so, and stops, long before that."""
+    server = private_postgres()
+    server.create_database("work")
+    migrate(server.url("work"))
+    place = Place(server.url("work"), tmp_path)
+    try:
+        told, hasty = place.work(), place.work()
+        with leave(server):
+            began_at = time.monotonic()
+            hasty.signal(signal.SIGTERM)
+            event = until(lambda: told.events("store_troubled"))[0]
+            assert time.monotonic() - began_at < 20.0
+            assert event["error"].startswith(f"the store has not answered {said}")
+            assert hasty.ended(20.0) == 0
+            told.signal(signal.SIGTERM)
+            assert told.ended(20.0) == 0
+        assert len(told.events("store_troubled")) == 1
+        assert hasty.events("stopped")
+    finally:
+        place.close()

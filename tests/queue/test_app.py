@@ -111,6 +111,16 @@ async def test_a_dedupe_key_gives_the_first_jobs_ticket(app: App) -> None:
     assert (await same.submit("b")).is_duplicate is False
 
 
+async def test_what_using_leaves_out_stays_and_none_takes_a_key_away(app: App) -> None:
+    lane = app.jobs["send"].using(key="a", dedupe="mail-42")
+    first = await lane.submit("a")
+    assert (await lane.using(priority=2).submit("a")).id == first.id
+    for nothing in (None, False):
+        assert not (await lane.using(dedupe=nothing).submit("a")).is_duplicate
+    assert lane.using(dedupe=True).call("a").new.dedupe not in (None, "mail-42")
+    assert lane.using(key=None).call("a").new.key is None
+
+
 async def test_a_result_comes_back_as_its_type(app: App) -> None:
     ticket = await app.jobs["send"].submit("a")
     waiting = asyncio.create_task(ticket.result(timeout=10))

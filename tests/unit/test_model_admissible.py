@@ -17,6 +17,7 @@ from inturn.model.admissible import (
     check_name,
     check_number,
     check_whole,
+    shown,
 )
 from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
 from inturn.model.ids import new_id
@@ -223,3 +224,11 @@ def test_a_refusal_says_which_job_of_a_batch_it_is_about(wrong: Any, named: str)
     with pytest.raises(BadInput) as alone:
         check_jobs([wrong])
     assert "job 1" not in str(alone.value)
+
+
+def test_what_cannot_say_what_it_is_is_named_by_its_type() -> None:
+    class Item:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    assert shown(Item()) == "something of type Item"

@@ -125,6 +125,7 @@ async def test_what_waits_behind_it_does_not_start(
         await (await work.submit(-1)).result(
             timeout=SECONDS_MAX
         )  # so that it has asked for suspects, one by one
+        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
         await until(lambda: ran == [-1, 0] and worker.presence.view().running == 3, SECONDS_MAX)
         store = await app.lend()

@@ -49,6 +49,32 @@ async def test_a_handler_that_blocks_the_loop_is_named_once(
     assert f"{__file__}:{hogs.function.__code__.co_firstlineno + 2}" in said
 
 
+async def test_no_handler_is_blamed_for_what_many_do_together(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app, go = App("sqlite:///:memory:"), asyncio.Event()
+    waiting = 0
+
+    @app.job
+    async def computes() -> None:
+        nonlocal waiting
+        waiting += 1
+        await go.wait()
+        time.sleep(0.1)  # noqa: ASYNC251
+
+    async with working(app, loop_seconds_max=0.5):
+        tickets = await app.submit_many([computes.call() for _ in range(20)])
+        await until(lambda: waiting == 20, 60)
+        go.set()
+        for ticket in tickets:
+            await ticket.result(timeout=60)
+    await app.close()
+    said = [one.message for one in caplog.records if "the event loop for" in one.message]
+    assert len(said) == 1
+    assert said[0].startswith("many short computations in a row hold up the event loop for 1.")
+    assert "at this moment is job 'computes'" in said[0]
+
+
 def _exit() -> None:
     sys.exit(3)
 

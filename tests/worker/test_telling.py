@@ -77,6 +77,51 @@ async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
     assert (ran if key else sorted(ran)) == list(range(60))
 
 
+async def test_completions_are_settled_together_and_wait_for_nothing_else(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that end at once are told in a call or two, with nothing to wake the worker but them."""
+    monkeypatch.setattr(worker, "POLL_SECONDS", 3_600.0)
+    may_end, never = asyncio.Event(), asyncio.Event()
+    begun = 0
+    told: list[int] = []
+
+    @app.job
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        await may_end.wait()
+
+    @app.job
+    async def goes_on() -> None:
+        nonlocal begun
+        begun += 1
+        await never.wait()
+
+    store: Any = await app.lend()
+
+    def counting(verb: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
+            answer = await verb(settlements, *arguments, **options)
+            told.append(sum(len(one.outcomes) for one in settlements))
+            return answer
+
+        return call
+
+    monkeypatch.setattr(store, "settle", counting(store.settle))
+    monkeypatch.setattr(store, "turn", counting(store.turn))
+    async with working(app, slots=51, lease_seconds=3_600, sweep_seconds=3_600):
+        try:
+            await app.submit_many([goes_on.call(), *(work.call() for _ in range(50))])
+            await until(lambda: begun == 51, 60)
+            assert told == []
+            may_end.set()
+            await until(lambda: sum(told) == 50, 60)
+            assert len(told) <= 2
+        finally:
+            never.set()
+
+
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_worker_goes_on_when_its_server_was_away(
     private_postgres: Callable[..., PostgresServer], mode: Any

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import inturn
 from inturn.model import bounds
 from inturn.model.errors import JobFailed
 from inturn.model.job import AttemptError
@@ -113,6 +115,8 @@ async def test_a_timeout_says_where_the_handler_was(app: App, is_async: bool) ->
         [error] = await errors_of(await dawdle.submit())
     assert begins_in(error.traceback, "dawdle")
     assert (error.traceback or "").endswith("\nTimeoutError: it took longer than 0.1 s")
+    assert str(Path(inturn.__file__).parent) not in (error.traceback or "")
+    assert (error.traceback or "").count("TimeoutError") == 1
 
 
 async def test_a_trace_is_kept_of_the_first_error_and_the_last(app: App) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from inturn.cli.plain import plain
 from inturn.model.errors import (
+    AppInterrupted,
     AppNotFound,
     BadInput,
     InturnError,
@@ -41,6 +42,8 @@ class ExitCode(IntEnum):
 def code_of(error: InturnError) -> ExitCode:
     """Return what to leave with after an error."""
     match error:
+        case AppInterrupted():
+            return ExitCode.INTERRUPTED
         case BadInput():
             return ExitCode.USAGE
         case QueueFull() | StoreBusy():

@@ -99,7 +99,9 @@ class Executor(LocalExecutor):
         if app is not None:
             from inturn.worker.durable import DurableExecutor
 
-            return DurableExecutor(app=app, **ExecutorSettings.said(environment, **overrides))
+            meaning = DurableOptions.__annotations__
+            said = ExecutorSettings.said(environment, meaning=meaning, **overrides)
+            return DurableExecutor(app=app, **said)
         names = ExecutorSettings.__dataclass_fields__
         given = {name: overrides.pop(name) for name in list(overrides) if name in names}
         settings = ExecutorSettings.from_environment(environment, **given)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from inturn.log import log_unknown_variable
+from inturn.log import log_idle_variables, log_unknown_variable
 from inturn.model import bounds
 from inturn.model.admissible import check_number, check_whole
 from inturn.model.duration import parse_duration
@@ -85,14 +85,31 @@ class ExecutorSettings:
             raise InvalidSetting(PREFIX + named[0].upper() + str(error)[len(named[0]) :]) from error
 
     @classmethod
-    def said(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> dict[str, Any]:
-        """Return what the variables and the caller say, and nothing of what they leave unsaid."""
+    def said(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        meaning: Collection[str] | None = None,
+        **overrides: Any,
+    ) -> dict[str, Any]:
+        """Return what the variables and the caller say, and nothing of what they leave unsaid.
+
+        ``meaning``: the settings that mean something, if not all do; a variable of another may be
+        there for other executors, and is left alone with a warning.
+        """
         environment = os.environ if environment is None else environment
         found: dict[str, Any] = {}
+        idle: list[str] = []
         for field in fields(cls):
             variable = PREFIX + field.name.upper()
-            if field.name not in overrides and variable in environment:
+            if field.name in overrides or variable not in environment:
+                continue
+            if meaning is None or field.name in meaning:
                 found[field.name] = _read(variable, environment[variable], field.name)
+            else:
+                idle.append(variable)
+        if idle:
+            log_idle_variables(idle)
         _warn_of_unknown(environment, {PREFIX + field.name.upper() for field in fields(cls)})
         return {**found, **overrides}
 

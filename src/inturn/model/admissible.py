@@ -346,7 +346,7 @@ def shown(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # whatever somebody's own repr may raise
-        text = f"a {type(value).__name__}"
+        text = f"something of type {type(value).__name__}"
     return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
 
 

@@ -12,6 +12,7 @@ InturnError
 │   ├── InvalidStoreURL
 │   ├── InvalidSetting        a setting, or the variable it comes from, cannot be
 │   ├── AppNotFound           MODULE:APP names no App that can be imported
+│   │   └── AppInterrupted    … for someone wanted the command to end meanwhile
 │   └── WaitsForItself        a job asked its executor for what cannot be while it runs
 ├── DedupeConflict            same dedupe key, other payload
 ├── JobConflict               same id, other payload
@@ -137,6 +138,10 @@ class AppNotFound(BadInput):
     def __init__(self, said: str, *, seen: Iterable[str] = ()) -> None:
         self.seen = tuple(seen)
         super().__init__(said)
+
+
+class AppInterrupted(AppNotFound):
+    """Someone wanted the command to end while MODULE was imported."""
 
 
 class HookFailed(InturnError):

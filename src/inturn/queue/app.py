@@ -294,8 +294,8 @@ class App:
             home = self._home
             if home is not None and home.is_running():
                 return home
-            if home is not None and not self.url.startswith("sqlite:"):
-                # The connections died with their loop. (A SQLite store knows no loop.)
+            if home is not None and self._store.is_bound_to_loop:
+                # The connections died with their loop.
                 self._store, self._is_open = connect(self.url, clock=self.clock), False
             self._opening = asyncio.Lock()
             self._home = loop()

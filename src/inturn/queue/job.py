@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_ar
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from inturn.model import bounds
 from inturn.model.admissible import check_jobs
@@ -128,16 +129,18 @@ class Job(Generic[P, R]):
     def using(
         self,
         *,
-        key: str | None = None,
+        key: str | UnsetType | None = UNSET,
         queue: str | None = None,
         priority: int | None = None,
         delay: float | None = None,
         round: int | None = None,
         after: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
-        dedupe: str | bool | None = None,
+        dedupe: str | bool | UnsetType | None = UNSET,
         dedupe_seconds: float | None = None,
     ) -> Self:
         """Return the same job with other options for what is submitted through it.
+
+        What is left out stays as it was. ``key=None`` and ``dedupe=None`` take one away.
 
         - ``key``: jobs of one key run one at a time, in the order they were accepted;
         - ``queue``, ``priority`` (higher first), ``round`` (waits for its gate);
@@ -146,16 +149,17 @@ class Job(Generic[P, R]):
         - ``dedupe``: a second job with this key is the first one; True: with the same arguments.
         """
         given = {
-            "key": key,
             "queue": queue,
             "priority": priority,
             "delay": delay,
             "round": round,
             "after": None if after is None else frozenset(map(_id_of, after)),
-            "dedupe": dedupe,
             "dedupe_seconds": dedupe_seconds,
         }
-        changed = {name: value for name, value in given.items() if value is not None}
+        changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        # For these, None is something to say: a submission must not go by the key of another.
+        removable = {"key": key, "dedupe": dedupe}
+        changed |= {name: one for name, one in removable.items() if one is not UNSET}
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.options = msgspec.structs.replace(self.options, **changed)

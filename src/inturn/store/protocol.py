@@ -73,6 +73,16 @@ class Store(Protocol):
         """Whether it is in the memory of this process, where no other can see it."""
         ...
 
+    @property
+    def is_bound_to_loop(self) -> bool:
+        """Whether it dies with the event loop on which it was opened."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps calls from their answers at this moment, while they are tried again."""
+        ...
+
     async def open(self) -> None:
         """Connect. Refuses a store without tables (``SchemaMissing``) or of a newer version."""
         ...

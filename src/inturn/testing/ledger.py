@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -166,6 +166,6 @@ class PrivateStore(WatchedStore):
         super().__init__(store, ledger)
         self._ledger = ledger
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
+    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues."""
-        return await self._ledger.wait(queues, timeout_seconds)
+        return await self._ledger.wait(frozenset(queues), timeout_seconds)

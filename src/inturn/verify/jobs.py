@@ -47,7 +47,7 @@ class VerifyApp(App):
     def recording(self, store: Store) -> Store:
         """Return a store that keeps this process's history."""
         assert self.history is not None
-        return RecordingStore(store, self.history, self.points)  # type: ignore[return-value]
+        return RecordingStore(store, self.history, self.points)
 
 
 app = VerifyApp("sqlite:///verify.db")  # a worker is told where: app.use(…)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from inturn.model import bounds
@@ -15,6 +15,7 @@ from inturn.model.job import JobState, NewJob, Ticket
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
+from inturn.store.delegate import StoreDelegate
 from inturn.store.protocol import Store, Transaction
 from inturn.verify import history
 from inturn.verify.points import Points
@@ -22,7 +23,7 @@ from inturn.verify.points import Points
 _calls = count(1)  # of this process: an answer names the call that it is to
 
 
-class RecordingStore:
+class RecordingStore(StoreDelegate):
     """A store that keeps a history. Every verb does what it does without one.
 
     A process that dies after a call has written down its answer: rules may then hold the store to
@@ -30,15 +31,12 @@ class RecordingStore:
     """
 
     def __init__(self, store: Store, written: history.History, points: Points) -> None:
-        self._store, self._history, self._points = store, written, points
+        super().__init__(store)
+        self._history, self._points = written, points
 
-    if not TYPE_CHECKING:  # to a checker of types it is no more than the verbs below
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._store, name)
-
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Ticket]:
+    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs."""
+        jobs = list(jobs)
         call = next(_calls)
         self._history.write(history.Submitting(call=call, jobs=tuple(map(_planned, jobs))))
         self._points.reach("before-enqueue")
@@ -57,7 +55,9 @@ class RecordingStore:
         self._history.write(history.Cancelled(job=job, state=state))
         return state
 
-    async def claim(self, queue: str, *, lease_seconds: float, **options: Any) -> list[Claim]:
+    async def claim(
+        self, queue: str, *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT, **options: Any
+    ) -> list[Claim]:
         """Lease jobs."""
         asked_at = monotonic()
         self._points.reach("before-claim")
@@ -66,16 +66,23 @@ class RecordingStore:
         self._points.reach("after-claim")
         return claims
 
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs."""
+        settlements = list(settlements)
         with self._settling(settlements, "settle"):
             await self._store.settle(settlements, worker=worker)
         self._points.reach("after-settle")
 
     async def turn(
-        self, settlements: Sequence[Settlement], queue: str, *, lease_seconds: float, **options: Any
+        self,
+        settlements: Iterable[Settlement],
+        queue: str,
+        *,
+        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
+        **options: Any,
     ) -> list[Claim]:
         """Settle, then claim."""
+        settlements = list(settlements)
         asked_at = monotonic()
         with self._settling(settlements, "turn"):
             claims = await self._store.turn(
@@ -108,9 +115,10 @@ class RecordingStore:
             self._history.write(history.Settled(call=call))
 
     async def extend(
-        self, leases: Sequence[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
+        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
         """Prolong leases."""
+        leases = list(leases)
         asked_at = monotonic()
         self._points.reach("before-extend")
         lost = await self._store.extend(leases, lease_seconds=lease_seconds)

@@ -165,7 +165,7 @@ async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:
             value = await call
     except BaseException as error:
         if timer.expired() and not _is_cancelled():
-            raise took_too_long(seconds) from error
+            raise took_too_long(seconds) from (error.__cause__ or error)  # where the handler was
         raise
     finally:
         late.cancel()

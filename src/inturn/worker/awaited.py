@@ -17,6 +17,9 @@ from inturn.worker.store_room import LOOK_SECONDS
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
 REAPED_MAX = 100
 
+_ON_THEIR_WAY = (JobState.WAITING, JobState.RUNNING, JobState.RETRYING, JobState.RUNNING)
+"""The states of jobs in a line, as they go through them: who looks in this order misses none that
+goes on from one to the next meanwhile."""
 _ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 _STUCK = (LaneState.HALTED, LaneState.PAUSED, LaneState.GATED)
 _BUSY = (LaneState.LEASED, LaneState.SLEEPING)
@@ -105,12 +108,12 @@ class Awaited:
 async def _in_line(store: Store, queue: str, key: str) -> list[JobView]:
     """Return the jobs that stand in a key's line: the one that runs or retries, those that wait."""
     while True:
-        found: list[JobView] = []
-        for state in (JobState.RETRYING, JobState.RUNNING, JobState.WAITING):
-            found += await _listed(store, queue, key, state)
+        found: dict[UUID, JobView] = {}
+        for state in _ON_THEIR_WAY:
+            found |= {view.job.id: view for view in await _listed(store, queue, key, state)}
         lanes = (await store.lanes(queue, key=key)).rows
         if found or not any(lane.depth or lane.state in _BUSY for lane in lanes):
-            return found
+            return list(found.values())
         await asyncio.sleep(LOOK_SECONDS)  # it went from one state to another while we looked
 
 

@@ -101,8 +101,11 @@ class DurableExecutor(Executor):
         self._is_stopped = False
 
     # Submitting
+    #
+    # ``Executor(app=…)`` is typed as this class only because it is a subclass, and its verbs take
+    # calls of declared jobs and return the store's tickets: hence five overrides that are none.
 
-    async def submit(  # type: ignore[override]  # a job in a store has another sort of ticket
+    async def submit(  # type: ignore[override]
         self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = True
     ) -> Ticket[R]:
         """Accept a job, ``send.call(to=…)``: it is in the store, and runs after those before it.

@@ -130,7 +130,8 @@ class Ends:
 
     def tell(self, event: events.Event) -> None:
         """Tell the log and the listeners; one that fails harms nothing."""
-        log_event(event)
+        if not isinstance(event, events.Failed | events.Retried):  # the worker's log has those
+            log_event(event)
         for listener in self._listeners:
             try:
                 listener(event)

@@ -16,7 +16,8 @@ from inturn.model.worker import WorkerView
 from inturn.store.protocol import Store
 
 BEATS_PER_LEASE = 3
-BEAT_SECONDS_MAX = 10.0
+BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
+END_SECONDS_MAX = 2.0  # for a last step that the store does not answer
 
 
 class Watched(Protocol):
@@ -126,7 +127,7 @@ async def beating_elsewhere(
         if is_hurried():  # it may be waiting for a store that is away
             threading.Thread(target=heartbeat.stop, daemon=True).start()
         else:
-            await asyncio.to_thread(heartbeat.stop)
+            await asyncio.to_thread(heartbeat.stop, END_SECONDS_MAX)
 
 
 class HeartbeatThread:
@@ -147,11 +148,11 @@ class HeartbeatThread:
         self._thread.start()
         self._started.wait()
 
-    def stop(self) -> None:
-        """Stop, and wait until it has."""
+    def stop(self, seconds_max: float | None = None) -> None:
+        """Stop, and wait until it has; or for a time, if it waits for a store that is away."""
         if self._loop is not None and self._stopped is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        self._thread.join(seconds_max)
 
     def _run(self) -> None:
         asyncio.run(self._beat())

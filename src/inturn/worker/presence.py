@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import inturn
 from inturn.model.errors import StoreError
@@ -19,7 +19,7 @@ from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.runs import Runs
 from inturn.worker.vitals import Vitals
 
-LEAVE_SECONDS_MAX = 5.0  # for a store that does not answer when a worker ends
+LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker ends
 
 
 class Presence:
@@ -69,9 +69,11 @@ class Presence:
             async with beating:
                 yield
         finally:
-            with suppress(StoreError, TimeoutError):  # then it will look as if it had died
+            try:
                 async with asyncio.timeout(PART_SECONDS_MAX if is_hurried() else LEAVE_SECONDS_MAX):
                     await store.leave(self._name)
+            except (StoreError, TimeoutError):  # then it will look as if it had died
+                self._vitals.given_up("leaving")
 
     def leases(self) -> list[Lease]:
         """Return the leases to keep."""

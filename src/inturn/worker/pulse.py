@@ -32,6 +32,11 @@ class Pulse:
         self._troubles: set[str] = set()  # who could not reach the store
         self._troubled_at = 0.0  # since when there are any
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether someone could not reach the store, and nobody has since."""
+        return bool(self._troubles)
+
     def turn(self, now: float) -> None:
         """Hear that the loop turns."""
         self._turned_at = now

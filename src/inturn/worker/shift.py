@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -56,7 +57,9 @@ class Shift:
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             self.end_process(self._code)
-        await worker.app.close()
+        with suppress(TimeoutError):  # what is left of the connections ends with the process
+            async with asyncio.timeout(PART_SECONDS_MAX if worker.vitals.is_troubled else None):
+                await worker.app.close()
         self._tell_end()
 
     def signalled(self, number: signal.Signals) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import inturn
-from inturn.model.errors import AppNotFound, BadInput
+from inturn.model.errors import AppInterrupted, AppNotFound, BadInput
 from inturn.queue.app import App
 
 _FRAMES_SHOWN = 3
@@ -76,6 +76,12 @@ def _imported(name: str, root: Path) -> ModuleType:
         raise AppNotFound(
             f"module {name!r} cannot be imported: {error}", seen=_seen(error, with_error=False)
         ) from error
+    except KeyboardInterrupt as error:
+        raise AppInterrupted(
+            f"interrupted while module {name!r} was imported, by Ctrl-C or by its own "
+            f"KeyboardInterrupt.",
+            seen=_seen(error, with_error=False),
+        ) from error
     except (Exception, SystemExit) as error:
         raise AppNotFound(
             f"module {name!r} cannot be imported: it raised {type(error).__name__}.",
@@ -107,7 +113,7 @@ def _named(module: ModuleType, attribute: str) -> App:
             ) from None
     if not isinstance(found, App):
         raise AppNotFound(
-            f"{attribute!r} of module {module.__name__!r} is no App but a "
+            f"{attribute!r} of module {module.__name__!r} is no App; its type is "
             f"{type(found).__name__}. {_advice(module)}"
         )
     return found

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TypeVar
 
-from inturn.log import log_loop_blocked, log_not_ended
+from inturn.log import log_loop_blocked, log_loop_crowded, log_not_ended
 from inturn.worker.interrupt import Deadline
 
 GRACE_SECONDS = 1.0
@@ -42,6 +42,8 @@ class Watch:
         self._loop: asyncio.AbstractEventLoop
         self._loop_thread = 0
         self._asked_at: float | None = None  # when the loop was asked to turn, while it has not
+        self._holder: FrameType | None = None  # the handler that held the loop at the last look …
+        self._held_since = 0.0  # … and since when, for the clock, it did
         self._said_at: dict[str | None, float] = {}
         self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
 
@@ -107,23 +109,39 @@ class Watch:
             self._asked_at = now
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._turned)
-        elif now - self._asked_at >= self._loop_seconds_max:
-            self._name_who_blocks(now, now - self._asked_at)
+            self._holder, self._held_since = None, 0.0
+        else:
+            self._look_who_holds(now, self._asked_at)
 
     def _turned(self) -> None:
         self._asked_at = None
 
-    def _name_who_blocks(self, now: float, seconds: float) -> None:
-        """Find the handler on the loop's stack. That costs nothing until it is needed."""
+    def _look_who_holds(self, now: float, asked_at: float) -> None:
+        """Find the handler on the loop's stack. That costs nothing while the loop turns.
+
+        One that is there look after look blocks the loop. If it is another each time, none of them
+        does, and all together keep it from turning.
+        """
         frame = at = sys._current_frames().get(self._loop_thread)
         while frame is not None and frame.f_code not in self._kinds:
             frame = frame.f_back
-        kind = None if frame is None else self._kinds[frame.f_code]
+        if not self._held_since:
+            self._holder, self._held_since = frame, asked_at
+        elif frame is not self._holder:
+            self._holder, self._held_since = frame, now
+        alone, together = now - self._held_since, now - asked_at
         at = frame or at
-        if at is None or now - self._said_at.get(kind, -SAY_SECONDS) < SAY_SECONDS:
+        if at is None or max(alone, together / 2) < self._loop_seconds_max:
+            return
+        kind = None if frame is None else self._kinds[frame.f_code]
+        if now - self._said_at.get(kind, -SAY_SECONDS) < SAY_SECONDS:
             return
         self._said_at[kind] = now
-        log_loop_blocked(kind, seconds, f"{at.f_code.co_filename}:{at.f_lineno}")
+        where = f"{at.f_code.co_filename}:{at.f_lineno}"
+        if alone >= self._loop_seconds_max:
+            log_loop_blocked(kind, alone, where)
+        else:
+            log_loop_crowded(kind, together, where)
 
 
 def took_too_long(seconds: float) -> TimeoutError:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from inturn.model.admissible import listed
@@ -17,6 +17,7 @@ from inturn.policy.verdict import Bury, Retry
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Job
+from inturn.store.delegate import StoreDelegate
 from inturn.store.protocol import Store, Transaction
 
 
@@ -91,16 +92,12 @@ class Hand:
         self._held.clear()
 
 
-class WatchedStore:
+class WatchedStore(StoreDelegate):
     """A store with a watcher. Every verb does what it does without one."""
 
     def __init__(self, store: Store, watcher: Watcher) -> None:
-        self._store, self._watcher = store, watcher
-
-    if not TYPE_CHECKING:  # to a checker of types it is no more than the verbs below
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._store, name)
+        super().__init__(store)
+        self._watcher = watcher
 
     async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs."""
@@ -178,7 +175,7 @@ def watched_app(app: App, watcher: Watcher) -> App:
     """
     view = watched_jobs(app, watcher)
 
-    async def lend() -> Any:
+    async def lend() -> Store:
         return WatchedStore(await app.lend(), watcher)
 
     vars(view)["lend"] = lend

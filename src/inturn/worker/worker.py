@@ -7,7 +7,7 @@ import inspect
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
 from time import monotonic, perf_counter
 from types import CodeType
@@ -160,6 +160,9 @@ class Worker:
         """Take nothing more; from any thread, and from a signal handler."""
         self._hands.is_stopping = True
         self._rouse()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it was closed: there is nothing left to stop
+                self._loop.call_soon_threadsafe(self._hurry_if_idle)
 
     def stop_now(self) -> None:
         """Take nothing more, wait for nothing, and give back what runs, its attempt uncounted.
@@ -180,8 +183,13 @@ class Worker:
 
     def _hurry(self) -> None:
         assert self._loop is not None
-        if self._limit is not None:
+        if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(self._loop.time() + PART_SECONDS_MAX)
+
+    def _hurry_if_idle(self) -> None:
+        """Wait no longer than a moment for a store that is asked for jobs nobody will start."""
+        if self._is_done():
+            self._hurry()
 
     async def _work_on(self) -> None:
         """Step until all is done; or, told to stop at once, until this step is or a moment over."""
@@ -192,6 +200,7 @@ class Worker:
         except TimeoutError:
             if self._limit is None or not self._limit.expired():
                 raise
+            self.vitals.given_up("settling")
         finally:
             self._limit = None
 
@@ -218,7 +227,9 @@ class Worker:
         """Make one step, and wait for something to do if it had nothing to do."""
         self._ready.wake.clear()
         try:
-            if await self.step():
+            with self.vitals.asking("settling"):
+                has_worked = await self.step()
+            if has_worked:
                 self.vitals.answered("settling")
                 return
         except StoreError as error:
@@ -289,11 +300,25 @@ class Worker:
         if asks and not self._admit(queue, claims, now, was_empty=was_empty):
             return
         if claims:
+            if self._limit is not None and not self._at_once:
+                self._limit.reschedule(None)  # told to stop meanwhile: they are to be given back
             self._prefetch.claimed([job.payload for claim in claims for job in claim.jobs])
             self._began, self._is_sure = perf_counter(), False
             runs = await self._hands.begin(claims)
+            self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
                 self._quarantine.take(runs[0])
+
+    def _see_turn(self, jobs: int) -> None:
+        """Find out how long what was just begun keeps the loop from turning."""
+        began = perf_counter()
+
+        def turned() -> None:
+            self._prefetch.turned(jobs, perf_counter() - began)
+            self._rouse()
+
+        assert self._loop is not None
+        self._loop.call_soon(turned)
 
     def _admit(self, queue: str, claims: Sequence[Claim], now: float, *, was_empty: bool) -> bool:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
@@ -378,7 +403,7 @@ class Worker:
     def _start_listening(self, stack: AsyncExitStack, waking: Waking) -> None:
         beside = [
             asyncio.create_task(waking.listen(self._store, self.queues, self.vitals)),
-            asyncio.create_task(self.vitals.turn_over()),
+            asyncio.create_task(self.vitals.turn_over(lambda: self._store.trouble)),
         ]
 
         async def end() -> None:
@@ -393,7 +418,7 @@ class Worker:
             self._store,
             lease_seconds=self.lease_seconds,
             sweep_seconds=self.sweep_seconds,
-            is_hurried=lambda: self._at_once,
+            is_hurried=lambda: self._at_once or self.vitals.is_troubled,
         )
 
     def _rouse(self) -> None:

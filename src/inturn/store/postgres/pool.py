@@ -21,6 +21,7 @@ Connection = Any
 PAUSE_SECONDS_FIRST = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CLOSE_SECONDS_MAX = 10.0
+RELEASE_SECONDS_MAX = 1.0  # for a connection to come back from a call that was cancelled
 AT_HAND_MAX = 4
 """So many connections are kept ready for the next verb, spared the pool's own accounts, which cost
 a verb about 0.06 ms: a task, a proxy and two turns of the loop. The rest goes back to the pool,
@@ -64,7 +65,11 @@ class Lent:
         return self._connection
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None or not self._lender.keep(self._pool, self._connection):
+        if kind is not None:
+            # A server that is silent does not answer either that it has given up the statement.
+            with contextlib.suppress(*GONE):
+                await self._pool.release(self._connection, timeout=RELEASE_SECONDS_MAX)
+        elif not self._lender.keep(self._pool, self._connection):
             await self._pool.release(self._connection)
 
 
@@ -96,6 +101,7 @@ class Pool:
             "jit": "off",
         }
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self.trouble: str | None = None  # why the server could not be reached, at the last try
         self._at_hand: list[Connection] = []
         self._waiting = 0
         self._working = Working()
@@ -256,11 +262,15 @@ class Pool:
         with told():
             while True:
                 try:
-                    return await attempt()
-                except GONE:
+                    answer = await attempt()
+                    self.trouble = None
+                    return answer
+                except GONE as error:
+                    self.trouble = str(error) or type(error).__name__
                     if clock() + pause > deadline or self._pool is None:
                         raise
                 except asyncpg.PostgresError as error:
+                    self.trouble = None  # it answers
                     if not is_crossed(error):
                         raise
                     if clock() + pause > deadline:

@@ -62,6 +62,7 @@ class PostgresStore:
     """
 
     is_private = False  # a server is there for others as well
+    is_bound_to_loop = True  # as its connections are
 
     def __init__(
         self,
@@ -87,6 +88,11 @@ class PostgresStore:
         self._producer = Producer(self._pool, self._now)
 
     # Life
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the server cannot be reached, while it is tried again."""
+        return self._pool.trouble
 
     async def open(self) -> None:
         """Connect, and refuse a database this inturn cannot work with."""

@@ -104,6 +104,9 @@ class SqliteStore:
         """Whether it is in the memory of this process, where no other can see it."""
         return self.path == MEMORY
 
+    is_bound_to_loop = False  # its threads serve any
+    trouble = None  # a file is there; whoever keeps it locked does not say so
+
     async def open(self) -> None:
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
