@@ -14,9 +14,10 @@ from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
 from inturn.queue.app import App
+from inturn.queue.context import Context
 from inturn.worker import hands, worker
 from tests.postgres_server import PostgresServer
-from tests.worker.conftest import until, working
+from tests.worker.conftest import prolonged, until, working
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -120,6 +121,38 @@ async def test_completions_are_settled_together_and_wait_for_nothing_else(
             assert len(told) <= 2
         finally:
             never.set()
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_lease_is_prolonged_until_the_store_has_taken_what_became_of_it(
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens: list[int] = []
+    listens = False
+    store: Any = await app.lend()
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        tokens.append(ctx.token)
+
+    def deaf(verb: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*arguments: Any, **options: Any) -> Any:
+            if not listens:
+                raise StoreUnavailable("it is away.")
+            return await verb(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(store, "settle", deaf(store.settle))
+    monkeypatch.setattr(store, "turn", deaf(store.turn))
+    async with working(app, lease_seconds=60, sweep_seconds=0.05) as worker:
+        ticket = await work.using(key=key).submit()
+        await until(lambda: tokens)
+        await prolonged(app, tokens[0])
+        listens = True
+        await ticket.result(timeout=60)
+    assert (len(tokens), worker.record.counts.lost) == (1, 0)
+    assert worker._runs.leases() == []
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -80,6 +80,7 @@ class Runs:
     def __init__(self) -> None:
         self._runs: dict[tuple[int, int | None], Run] = {}
         self._changed: dict[tuple[int, int | None], Run] = {}
+        self._unsettled: dict[tuple[int, int | None], Lease] = {}  # all ended; the store is told
         self.in_hand = 0
 
     def take(self, claim: Claim, claimed_at: float = 0.0) -> Run:
@@ -115,13 +116,19 @@ class Runs:
         said = [run.settlement() for run in changed.values()]
         for name, run in changed.items():
             if not run.left:
+                self._unsettled[name] = run.lease  # first: at no moment it is not among the leases
                 del self._runs[name]
         return said
+
+    def settled(self, lease: Lease) -> None:
+        """Forget a lease of which the store has heard all."""
+        self._unsettled.pop(_name(lease), None)
 
     def lose(self, leases: Iterable[Lease]) -> list[Run]:
         """Forget leases that are someone else's now; return their runs."""
         lost = []
         for lease in leases:
+            self._unsettled.pop(_name(lease), None)
             run = self._runs.pop(_name(lease), None)
             if run is not None:
                 self._changed.pop(_name(lease), None)
@@ -135,8 +142,12 @@ class Runs:
         return self._runs.get(_name(lease))
 
     def leases(self) -> list[Lease]:
-        """Return the leases that are to be kept."""
-        return [run.lease for run in self._runs.values()]
+        """Return the leases that are to be kept: until the store has taken what became of the jobs,
+        which a handler that blocks the loop, or the store itself, may hold up.
+
+        From any thread: a list of values is made at once, whatever changes meanwhile.
+        """
+        return [*(run.lease for run in list(self._runs.values())), *self._unsettled.values()]
 
 
 def released(job: LeasedJob) -> Outcome:

@@ -366,6 +366,7 @@ class Worker:
             self._spoken(settlement)
 
     def _spoken(self, settlement: Settlement) -> None:
+        self._runs.settled(settlement.lease)
         run = self._runs.find(settlement.lease)
         if run is not None:
             run.tell(len(settlement.outcomes))
