@@ -108,6 +108,21 @@ async def test_one_bad_job_refuses_the_batch_and_is_named(
     assert await store.queues() == []
 
 
+@pytest.mark.parametrize("now", ["10000-01-01", "0044-03-15 BC", "infinity"])
+async def test_a_batch_of_a_time_that_python_does_not_know_is_refused(
+    store: PostgresStore, database: str, now: str
+) -> None:
+    with (
+        psycopg.connect(database) as connection,
+        pytest.raises(psycopg.Error, match="job 1 of the batch .* now must be a time") as raised,
+    ):
+        connection.execute(
+            "select * from inturn.enqueue_many(%s, now => %s)", (Json([mail()]), now)
+        )
+    assert raised.value.sqlstate == "IT005"
+    assert await store.queues() == []
+
+
 async def test_an_empty_batch_is_fine(store: PostgresStore, database: str) -> None:
     assert enqueue_many(database, []) == []
 

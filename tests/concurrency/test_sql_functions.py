@@ -13,6 +13,7 @@ import sqlalchemy
 
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState
+from inturn.model.payload import check_payload
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import claim, done, drain, ids, state
 
@@ -130,6 +131,17 @@ WRONG = [
         "inturn.enqueue('mail', 'send', to_json(repeat('x', 1048577)))",
         "payload has more than 1048576 bytes",
     ),
+    (
+        "inturn.enqueue('mail', 'send', (repeat('[', 201) || repeat(']', 201))::json)",
+        "nested more than 200 deep",
+    ),
+    ("inturn.enqueue('mail', 'send', '{\"a\": [1e999]}')", "number too large for a double"),
+    ("inturn.enqueue('mail', 'send', '-1E+99999999999')", "number too large for a double"),
+    (
+        "inturn.enqueue('mail', 'send', (repeat('9', 309) || '.5')::json)",
+        "number too large for a double",
+    ),
+    ("inturn.enqueue('mail', 'send', repeat('9', 4301)::json)", "more than 4300 digits"),
     ("inturn.enqueue('mail', 'send', priority => 101)", "priority may be -100 to 100"),
     ("inturn.enqueue('mail', 'send', round => -1)", "round may be"),
     ("inturn.enqueue('mail', 'send', delay_seconds => -1)", "delay_seconds may be"),
@@ -144,6 +156,9 @@ WRONG = [
         "after names jobs that are not in this store",
     ),
     ("inturn.enqueue('mail', 'send', now => 'infinity')", "now must be a time"),
+    ("inturn.enqueue('mail', 'send', now => '200000-01-01')", "now must be a time"),
+    ("inturn.enqueue('mail', 'send', now => '0044-03-15 BC')", "now must be a time"),
+    ("inturn.enqueue('mail', 'send', now => '9999-12-31')", "now must be a time"),
     ("inturn.enqueue('mail', 'send', delay_seconds => 1, round => 1)", "both a delay and a round"),
 ]
 
@@ -157,6 +172,45 @@ async def test_bad_input_raises_and_says_what_is_wrong(
             connection.execute(f"select {call}".encode())
         connection.rollback()
     assert await store.queues() == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "repeat('[', 200) || repeat(']', 200)",
+        "'[' || repeat('{\"a\": [1]}, ', 500) || '0]'",
+        "to_json(repeat('[\\\"{', 300))::text",
+        "'[1.7976931348623157e308, 1e-999, 0.1E100]'",
+        "to_json(repeat('9', 5000) || ' 1e999')::text",
+        "repeat('9', 4300)",
+    ],
+)
+async def test_a_payload_at_its_bounds_is_accepted_and_read(
+    store: PostgresStore, database: str, payload: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute(f"select inturn.enqueue('mail', 'send', ({payload})::json)".encode())
+    [[leased]] = [one.jobs for one in await claim(store, queue="mail")]
+    check_payload(leased.payload)
+
+
+@pytest.mark.parametrize("now", ["0100-01-02Z", "9900-12-30Z"])
+async def test_a_job_of_a_far_time_is_read_and_claimed_like_any_other(
+    store: PostgresStore, database: str, now: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        row = connection.execute(
+            "select inturn.enqueue('mail', 'send', now => %s, dedupe => 'a', priority => 100, "
+            "dedupe_seconds => 31622400)",
+            (now,),
+        ).fetchone()
+        connection.execute(
+            "select inturn.enqueue('mail', 'send', now => %s, delay_seconds => 316224000)", (now,)
+        )
+    assert row
+    assert len((await store.jobs()).rows) == 2
+    assert await store.explain(row[0])
+    assert row[0] in ids(await claim(store, queue="mail"))
 
 
 @every_caller

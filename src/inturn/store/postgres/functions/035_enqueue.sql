@@ -166,10 +166,13 @@ create or replace function inturn.wrong_job(
     delay_seconds double precision, attempts_max integer, timeout_seconds double precision,
     after uuid[], dedupe text, dedupe_seconds double precision, now timestamptz
 ) returns text language plpgsql as $$
+declare
+    v_wrong text := inturn.wrong_payload(payload::text);
 begin
     return case
-        when not isfinite(now)
-            then 'now must be a time'
+        -- A job's times lie up to ten years from now, and Python's reach from year 1 to 9999.
+        when not isfinite(now) or extract(year from now) not between 100 and 9900
+            then 'now must be a time of the years 100 to 9900'
         when coalesce(char_length(queue), 0) not between 1 and 128
             then 'queue needs 1 to 128 characters'
         when coalesce(char_length(kind), 0) not between 1 and 200
@@ -178,14 +181,8 @@ begin
             then 'key needs 1 to 500 characters'
         when char_length(dedupe) not between 1 and 500
             then 'dedupe needs 1 to 500 characters'
-        when payload is null
-            then 'payload is null: use the JSON text ''null'' for nothing'
-        when octet_length(payload::text) > 1048576
-            then 'payload has more than 1048576 bytes'
-        when payload::text ~ '\\u0000' and not inturn.is_jsonb(payload::text)
-            then 'payload holds NUL (U+0000)'
-        when payload::text ~* '\\ud[89a-f]' and not inturn.is_jsonb(payload::text)
-            then 'payload holds a lone surrogate'
+        when v_wrong is not null
+            then v_wrong
         when priority is null or priority not between -100 and 100
             then 'priority may be -100 to 100'
         when round is null or round not between 0 and 1000000000
@@ -205,14 +202,4 @@ begin
         when after is null or cardinality(after) > 1000
             then 'after may name up to 1000 jobs'
     end;
-end $$;
-
--- Whether text is JSON that jsonb can hold: no NUL, no lone surrogate.
-create or replace function inturn.is_jsonb(p_text text) returns boolean
-language plpgsql immutable as $$
-begin
-    perform p_text::jsonb;
-    return true;
-exception when others then
-    return false;
 end $$;
