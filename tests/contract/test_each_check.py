@@ -172,6 +172,32 @@ async def test_a_round_that_falls_within_a_lane_is_named(store: Store) -> None:
     await names(store, await a_round_that_falls(store), "round")
 
 
+async def test_a_tail_that_forgot_its_round_is_named(store: Store) -> None:
+    [ticket, *_] = await store.enqueue(job(key="a", round=round) for round in (1, 1))
+    await sound(store)
+    await raw(store, "update @tail set round = 0")
+    await names(store, f"lane {ticket.lane}", "round", "1", "0")
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_rank_that_a_lane_does_not_owe_to_its_head_is_named(
+    store: Store, key: str | None
+) -> None:
+    [ticket] = await store.enqueue([job(key=key, priority=3)])
+    await sound(store)
+    later = "+ interval '2 days'" if is_postgres(store) else "+ 2 * 86400 * 1000000"
+    await raw(store, f"update @lane set rank_at = rank_at {later}")
+    await names(store, f"lane {ticket.lane}", "rank")
+
+
+async def test_a_rank_a_moment_too_early_is_named_in_a_keyed_lane(store: Store) -> None:
+    [ticket] = await store.enqueue([job(key="a")])
+    await sound(store)
+    earlier = "- interval '1 millisecond'" if is_postgres(store) else "- 1000"
+    await raw(store, f"update @lane set rank_at = rank_at {earlier}")
+    await names(store, f"lane {ticket.lane}", "rank")
+
+
 async def test_a_leased_job_missing_from_a_keyed_lane_is_named(store: Store) -> None:
     [ticket, *_] = await store.enqueue(jobs(3, key="a"))
     await claim(store, 2)

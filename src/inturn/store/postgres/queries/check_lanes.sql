@@ -1,12 +1,18 @@
 -- Lanes whose own row does not hold together: a sentence for each fault, at most 20 of a sort.
 -- The head of a lane that may be claimed is compared with what the lane says of it; a lane that did
--- not find its next job yet (look_at) learns it from a claim soon.
+-- not find its next job yet (look_at) learns it from a claim soon. An open lane's rank is allowed to
+-- be older than its head's, which a claim sets right, and younger by as long as a producer's
+-- transaction may have been open on it when the lane was found empty: a day is more than that.
 select said from (
     select faults.said, row_number() over (partition by faults.sort order by l.id) as number
     from inturn.lane l
     left join inturn.tail t on t.lane = l.id
     left join inturn.job j on j.lane = l.id and j.position = l.cursor
     left join inturn.job h on h.lane = l.id and h.position = l.head
+    left join lateral (
+        select inturn.rank(j.enqueued_at, l.priority, q.aging_seconds) as rank_at
+        from inturn.queue q where q.name = l.queue
+    ) owed on true
     cross join lateral (
         select format('lane %s (%s of queue %L)', l.id, coalesce(quote_literal(l.key), 'open'),
                       l.queue) as name
@@ -35,6 +41,10 @@ select said from (
                       or l.look_at is not null or l.halted_at is not null
                       or l.paused_at is not null)
              then format('%s has a rank and must not be claimed.', name) end,
+        case when case
+                 when l.key is null then l.rank_at > owed.rank_at + interval '1 day'
+                 else l.rank_at <> owed.rank_at end
+             then format('%s has another rank than its head gives it.', name) end,
         case when l.rank_at is not null
                   and l.suspect <> (l.key is not null and l.cursor <= l.suspect_last)
              then format('%s says that its head is %s suspect, and positions up to %s are.',

@@ -10,9 +10,12 @@ from (
     join inturn.job j on j.lane = l.id and j.position >= l.head
     where l.key is not null
     union all
-    select t.lane, t.last + 1, t.round, l.key, l.queue,
-           (select max(j.round) from inturn.job j where j.lane = l.id and j.position >= l.head)
-    from inturn.lane l join inturn.tail t on t.lane = l.id where l.key is not null and t.round > 0
+    select l.id, t.last + 1, t.round, l.key, l.queue, max(j.round)
+    from inturn.lane l
+    join inturn.tail t on t.lane = l.id
+    join inturn.job j on j.lane = l.id and j.position >= l.head and j.round > t.round
+    where l.key is not null
+    group by l.id, t.lane
 ) rounds
 where round < before
 limit 20
