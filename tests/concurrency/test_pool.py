@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -141,13 +141,58 @@ async def test_003_27_fifty_callers_share_two_connections(database: str) -> None
         assert sum(counts) + len(await drain(store)) == 100
 
 
-async def test_a_pool_that_others_keep_busy_is_unavailable_after_a_while(database: str) -> None:
-    async with (
-        opened(database, connections_max=1, patience_seconds=0.2) as store,
-        store.transaction(),
-    ):
-        with pytest.raises(StoreUnavailable):
-            await quickly(asyncio.ensure_future(store.queues()))
+async def test_a_pool_that_others_keep_busy_says_so_after_a_while(database: str) -> None:
+    async with opened(database, connections_max=1, patience_seconds=0.2) as store:
+        async with store.transaction():
+            for verb in (store.queues(), store.enqueue([job()]), claim(store)):
+                with pytest.raises(StoreBusy, match=r"all 1 .* in use.*[Nn]othing was sent"):
+                    await quickly(asyncio.ensure_future(verb))
+            with pytest.raises(StoreBusy, match="connections_max"):
+                async with store.transaction():
+                    pass
+        assert await quickly(store.queues()) == []
+
+
+async def test_what_was_cut_off_and_then_finds_no_connection_may_be_committed(
+    database: str,
+) -> None:
+    cut_now, let_go = asyncio.Event(), asyncio.Event()
+
+    async def cut(_: object) -> None:
+        await cut_now.wait()
+        raise ConnectionResetError("cut")
+
+    async def occupy(store: PostgresStore) -> None:
+        async with store.transaction():
+            await let_go.wait()
+
+    async with opened(database, connections_max=1, patience_seconds=0.5) as store:
+        verb = asyncio.ensure_future(store._pool.run(cut))
+        await asyncio.sleep(0)  # it has the connection
+        other = asyncio.ensure_future(occupy(store))
+        await asyncio.sleep(0)  # it is the next to have it
+        cut_now.set()
+        with pytest.raises(StoreUnavailable, match=r"cut.*may or may not be committed"):
+            await quickly(verb)
+        let_go.set()
+        await quickly(other)
+
+
+@pytest.mark.parametrize("read", [PostgresStore.check, PostgresStore.jobs], ids=["check", "jobs"])
+async def test_a_read_cancelled_anywhere_leaves_a_connection_that_writes(
+    database: str, read: Callable[[PostgresStore], Awaitable[object]]
+) -> None:
+    async with opened(database, connections_max=1) as store:
+        await quickly(read(store))
+        began = time.monotonic()
+        await quickly(read(store))
+        whole = time.monotonic() - began
+        for number in range(60):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(whole * number / 50):
+                    await read(store)
+            await quickly(store.enqueue([job("a")]))
+        assert len(await drain(store)) == 60
 
 
 async def test_a_store_behind_a_pooler_keeps_nothing_in_its_session(

@@ -114,7 +114,7 @@ async def test_a_batch_of_a_time_that_python_does_not_know_is_refused(
 ) -> None:
     with (
         psycopg.connect(database) as connection,
-        pytest.raises(psycopg.Error, match="job 1 of the batch .* now must be a time") as raised,
+        pytest.raises(psycopg.Error, match=r"job 1 of the batch .* now must be a time") as raised,
     ):
         connection.execute(
             "select * from inturn.enqueue_many(%s, now => %s)", (Json([mail()]), now)

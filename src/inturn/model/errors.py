@@ -455,7 +455,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Someone else held a lock on the store for too long."""
+    """Someone else held a lock on the store, or all its connections, for too long."""
 
 
 class StoreFull(StoreError):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from inturn.model.errors import InvalidStoreURL, StoreUnavailable
+from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
 from inturn.store.postgres.faults import GONE, crossed, is_crossed, told
 from inturn.store.postgres.url import application_name, read_url
 
@@ -171,8 +171,20 @@ class Pool:
         try:
             async with asyncio.timeout(self.patience_seconds):
                 return pool, await pool.acquire()
+        except TimeoutError as error:
+            if pool.get_size() - pool.get_idle_size() < self._connections_max:
+                raise  # the server is silent
+            raise self._busy() from error
         finally:
             self._waiting -= 1
+
+    def _busy(self) -> StoreBusy:
+        return StoreBusy(
+            f"all {self._connections_max} connections of this store are in use, and none came back "
+            f"within {self.patience_seconds:g} s. Nothing was sent; try again. Keep transactions "
+            f"short, call no other verb of the store inside one, or give the store a larger "
+            f"connections_max."
+        )
 
     def keep(self, pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> bool:
         """Lay a connection at hand for the next verb, unless it is to go back to its pool."""
@@ -259,13 +271,19 @@ class Pool:
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.patience_seconds
         pause = PAUSE_SECONDS_FIRST
+        cut: BaseException | None = None
         with told():
             while True:
                 try:
                     answer = await attempt()
                     self.trouble = None
                     return answer
+                except StoreBusy:
+                    if cut is not None:
+                        raise cut  # noqa: B904 (an earlier try was sent, and may be committed)
+                    raise
                 except GONE as error:
+                    cut = error
                     self.trouble = str(error) or type(error).__name__
                     if clock() + pause > deadline or self._pool is None:
                         raise
