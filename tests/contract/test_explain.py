@@ -123,6 +123,11 @@ async def test_a_job_in_a_halted_lane_names_the_dead_head(store: Store) -> None:
     await settle(store, bury(await claim_one(store), "unknown SKU"))
     await says(store, second, "halted", first)
     await says(store, first, "unknown SKU")
+    assert "paused" not in await store.explain(second)
+    await store.pause("default", key="a", by="ann")
+    await says(store, second, "halted", first, "besides, lane 'a' was paused by ann")
+    await store.pause("default", by="ben")
+    await says(store, second, "halted", first, "besides, queue 'default' was paused by ben")
 
 
 async def test_a_dead_and_a_cancelled_job_say_why(store: Store) -> None:

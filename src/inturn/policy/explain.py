@@ -151,7 +151,8 @@ def _head(facts: Facts) -> str:
     lane = facts.lane
     assert lane is not None
     if lane.halted_job is not None:
-        return f"{lane.halted_job}, which is dead: the lane is halted on it until {_decide(lane)}"
+        until = f"{_decide(lane)}{_unless_held(facts)}"
+        return f"{lane.halted_job}, which is dead: the lane is halted on it until {until}"
     if facts.head_worker is not None:
         return f"{facts.head}, which is running on worker {facts.head_worker}{_unless_held(facts)}"
     if lane.ready_at is not None and lane.ready_at > facts.now:

@@ -160,9 +160,10 @@ class Store(Protocol):
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
 
-        A token that is gone, or a position not leased under it: ``LeaseLost``; a job of another
-        lease: ``WrongJob``. Then nothing of the call is written. A ``Retry`` when the attempts are
-        spent buries. Jobs that waited for a done one join their lanes in the same transaction, or
+        A token that is gone, or a position not leased under it: ``LeaseLost``; an outcome that says
+        more than "done" of another job than the lease holds at its position: ``WrongJob``. Then
+        nothing of the call is written, unless a lost answer made the store repeat it: then
+        ``LeaseLost`` may mean that it was written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a done one join their lanes in the same transaction, or
         with a later claim where a producer's open transaction is in the way.
         """
         ...
@@ -181,8 +182,10 @@ class Store(Protocol):
         """Settle, then claim: what a busy worker does, in one transaction and one round trip.
 
         As ``settle``: when that raises, nothing is written or claimed. Then as ``claim``, which
-        sees what was settled. Returns nothing rather than raise when the store went away, or
-        could not do its work, after the settlements were committed.
+        sees what was settled. Where that is a second transaction, and it fails, returns nothing:
+        what is settled is settled. A turn whose answer was lost is repeated, as any verb is, and
+        raises ``LeaseLost`` although its jobs are settled; what it claimed comes back as suspects
+        when that lease runs out.
         """
         ...
 
@@ -271,14 +274,17 @@ class Store(Protocol):
         """Put dead letters back with fresh attempts; return those that were dead until now.
 
         Keyed: at its lane's head if the lane is halted on it, else at the tail. Asked again, it
-        does nothing: a job is put back once.
+        does nothing: a job is put back once. So after an answer that was lost, and a second try of
+        the store's own, the list may leave out jobs that were put back. A job that was buried
+        because one it waits for can never be done runs now: whoever asks has decided that.
         """
         ...
 
     async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now.
 
-        Jobs that wait for them are buried with the reason; a lane halted on one goes on.
+        Jobs that wait for them are buried with the reason; a lane halted on one goes on. The list
+        may leave out what was dropped, as that of ``dead_retry`` may.
         """
         ...
 
