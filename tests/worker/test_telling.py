@@ -207,14 +207,15 @@ async def test_what_will_not_start_soon_is_given_back(
         one._prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
         tickets = await app.submit_many([work.call() for _ in range(20)])
         await begun.wait()
-
-        async def given_back() -> bool:
-            states = [(await ticket.status()).state for ticket in tickets]
-            return states.count(JobState.WAITING) == 19
-
-        await until(given_back)
-        assert {(await ticket.status()).attempt for ticket in tickets} == {0, 1}
-        may_end.set()
+        try:
+            await until(lambda: one.record.counts.released == 19)
+            found = [await ticket.status() for ticket in tickets]
+            assert sorted((view.state, view.attempt) for view in found) == [
+                (JobState.RUNNING, 1),
+                *[(JobState.WAITING, 0)] * 19,
+            ]
+        finally:
+            may_end.set()
         for ticket in tickets:
             await ticket.result(timeout=60)
 
