@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -157,3 +157,107 @@ async def test_whatever_goes_wrong_with_all_of_them_nobody_waits_for_ever() -> N
     made = [job() for _ in range(10)]
     answers = await quickly(asyncio.gather(*(company.enqueue([one]) for one in made)))
     assert [ticket.id for [ticket] in answers] == [one.id for one in made]
+
+
+class Till:
+    """Where enqueues arrive: notes what came together, and lets each wait until it is let go."""
+
+    def __init__(self) -> None:
+        self.together_keys: list[list[str | None]] = []
+        self.alone_keys: list[str | None] = []
+        self.refuses = False
+        self.held: dict[str | None, asyncio.Event] = {}
+
+    async def together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        self.together_keys.append([one.key for one in jobs])
+        if self.refuses:
+            raise StoreUnavailable("a lock would have to be waited for.")
+        return await self._accept(jobs)
+
+    async def alone(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+        self.alone_keys += [one.key for one in jobs]
+        return await self._accept(jobs)
+
+    async def _accept(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        for one in jobs:
+            if one.key in self.held:
+                await self.held[one.key].wait()
+        return [Ticket(one.id) for one in jobs]
+
+    def hold(self, key: str) -> asyncio.Event:
+        return self.held.setdefault(key, asyncio.Event())
+
+
+@pytest.fixture
+def till() -> Till:
+    return Till()
+
+
+@pytest.fixture
+def company(till: Till, monkeypatch: pytest.MonkeyPatch) -> Company:
+    """One in which nobody is sent because of the time alone."""
+    monkeypatch.setattr("inturn.store.postgres.company.WAIT_SECONDS_MAX", 3600.0)
+    return Company(till.together, till.alone)
+
+
+def send(company: Company, *keys: str) -> list[asyncio.Future[list[Ticket]]]:
+    return [asyncio.ensure_future(company.enqueue([job(key)])) for key in keys]
+
+
+async def seen(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(QUICK_SECONDS):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_who_waits_is_sent_as_soon_as_what_was_under_way_has_come_back(
+    company: Company, till: Till
+) -> None:
+    lead, first = till.hold("lead"), till.hold("a")
+    leading = send(company, "lead")
+    await seen(lambda: till.alone_keys)
+    waiting = send(company, "a", "b")
+    await asyncio.sleep(0)
+    assert till.together_keys == []
+    lead.set()
+    await seen(lambda: till.together_keys == [["a", "b"]])
+    later = send(company, "c", "d")
+    await asyncio.sleep(0)
+    first.set()
+    await quickly(asyncio.gather(*leading, *waiting, *later))
+    assert till.together_keys == [["a", "b"], ["c", "d"]]
+
+
+async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(
+    company: Company, till: Till
+) -> None:
+    lead, held = till.hold("lead"), till.hold("held")
+    leading = send(company, "lead")
+    await seen(lambda: till.alone_keys)
+    waiting = send(company, "held", "a")
+    await asyncio.sleep(0)
+    till.refuses = True
+    lead.set()
+    await seen(lambda: sorted(map(str, till.alone_keys)) == ["a", "held", "lead"])
+    await quickly(asyncio.gather(*leading, waiting[1]))
+
+    till.refuses = False
+    lead.clear()
+    leading = send(company, "lead")
+    await asyncio.sleep(0)
+    waiting += send(company, "b", "held", "c")
+    await seen(lambda: till.alone_keys.count("held") == 2)
+    lead.set()
+    await quickly(asyncio.gather(*leading, waiting[2], waiting[4]))
+    assert till.together_keys == [["held", "a"], ["b", "c"]]
+
+    held.set()
+    await quickly(asyncio.gather(*waiting))
+    lead.clear()
+    leading = send(company, "lead")
+    await asyncio.sleep(0)
+    waiting = send(company, "held", "d")
+    await asyncio.sleep(0)
+    lead.set()
+    await quickly(asyncio.gather(*leading, *waiting))
+    assert till.together_keys[-1] == ["held", "d"]

@@ -91,6 +91,26 @@ async def test_what_goes_on_in_a_known_lane_wakes_it(store: PostgresStore) -> No
     assert ids(await claim(store)) == [again.id]
 
 
+@pytest.mark.parametrize(
+    "other", [{"queue": "other"}, {"kind": "other"}, {"priority": 1}, {"round": 1}], ids=str
+)
+def test_a_lane_is_known_for_its_own_sort_only(other: dict[str, Any]) -> None:
+    lanes = OpenLanes()
+    lanes.learn(job(), 7, 3)
+    assert lanes.take(job(**other)) == (None, 0)
+    assert lanes.take(job()) == (7, 3)
+
+
+def test_a_lane_that_was_given_out_is_forgotten_until_it_is_learnt_again() -> None:
+    """So that whatever goes wrong with it, the next try does without it."""
+    lanes = OpenLanes()
+    lanes.learn(job(), 7, 0)
+    assert lanes.take(job()) == (7, 0)
+    assert lanes.take(job()) == (None, 0)
+    lanes.learn(job(), 7, 1)
+    assert lanes.take(job()) == (7, 1)
+
+
 def test_sorts_without_end_are_not_kept() -> None:
     lanes = OpenLanes()
     for number in range(3 * SORTS_MAX):

@@ -163,8 +163,9 @@ class Store(Protocol):
         A token that is gone, or a position not leased under it: ``LeaseLost``; an outcome that says
         more than "done" of another job than the lease holds at its position: ``WrongJob``. Then
         nothing of the call is written, unless a lost answer made the store repeat it: then
-        ``LeaseLost`` may mean that it was written. A ``Retry`` when the attempts are spent buries. Jobs that waited for a done one join their lanes in the same transaction, or
-        with a later claim where a producer's open transaction is in the way.
+        ``LeaseLost`` may mean that it was written. A ``Retry`` when the attempts are spent buries.
+        Jobs that waited for a done one join their lanes in the same transaction, or with a later
+        claim where a producer's open transaction is in the way.
         """
         ...
 

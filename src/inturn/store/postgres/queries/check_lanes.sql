@@ -1,7 +1,7 @@
 -- Lanes whose own row does not hold together: a sentence for each fault, at most 20 of a sort.
 -- The head of a lane that may be claimed is compared with what the lane says of it; a lane that did
--- not find its next job yet (look_at) learns it from a claim soon. An open lane's rank is allowed to
--- be older than its head's, which a claim sets right, and younger by as long as a producer's
+-- not find its next job yet (look_at) learns it from a claim soon. An open lane's rank may be
+-- older than its head's, which a claim sets right, and younger by as long as a producer's
 -- transaction may have been open on it when the lane was found empty: a day is more than that.
 select said from (
     select faults.said, row_number() over (partition by faults.sort order by l.id) as number
