@@ -18,6 +18,9 @@ Run = tuple[int, int, int, int]
 """Positions that are done: token, lane, first, last."""
 
 
+_LISTS = {list, tuple}  # what can be gone through several times
+
+
 class DoneRuns(NamedTuple):
     """Runs of open lanes and of keyed ones that are done, and how they count."""
 
@@ -41,7 +44,7 @@ def done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:
 def _done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:
     leases = [settlement.lease for settlement in settlements]
     groups = [settlement.outcomes for settlement in settlements]
-    if not (groups and all(groups)):
+    if not (groups and set(map(type, groups)) <= _LISTS and all(groups)):
         return None
     outcomes = [*chain.from_iterable(groups)]
     verdicts = [outcome.verdict for outcome in outcomes]
