@@ -389,6 +389,35 @@ def test_a_worker_that_is_told_to_stop_while_it_still_begins_does_not_end_by_its
     assert story.broken() == set()
 
 
+def prolong(story: Story, token: int) -> None:
+    kept = ((token, LANE),)
+    story.say(
+        "worker-1-1", history.Extended(asked_at=story.now + 0.9, lease_seconds=9.0, kept=kept)
+    )
+
+
+def test_a_lease_that_was_prolonged_when_it_had_run_out_may_be_taken_back_at_that_moment() -> None:
+    story = Story()
+    story.submit(job(A))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.now += 5.0
+    prolong(story, 1)
+    story.claim("worker-2-1", 2, (A, 1, 1))
+    assert "one lease" not in story.broken()
+
+
+@pytest.mark.parametrize(("waits", "times"), [(0.0, 1), (5.0, 2)], ids=["in time", "and again"])
+def test_a_lease_that_was_prolonged_is_its_holders(waits: float, times: int) -> None:
+    story = Story()
+    story.submit(job(A))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.now += waits
+    for _ in range(times):
+        prolong(story, 1)
+    story.claim("worker-2-1", 2, (A, 1, 1))
+    assert "one lease" in story.broken()
+
+
 def test_a_wrong_clock_excuses_what_it_decides() -> None:
     story = Story()
     story.submit(job(A, delay_seconds=60.0))

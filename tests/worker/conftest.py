@@ -101,6 +101,8 @@ async def take_for_good(app: App, ticket: Ticket[Any]) -> None:
 async def take_leases(app: App, *, worker: str | None = None) -> None:
     """Let leases run out, and take them back; unless the worker's own sweep was quicker."""
     store = await app.lend()
+    if worker is None:
+        await until(store.workers)  # it beats after its first sweep, and the next is far
 
     async def taken() -> bool:
         left = await run_out(app, worker=worker)

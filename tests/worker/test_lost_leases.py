@@ -212,3 +212,26 @@ async def test_a_child_process_is_killed(jobs: ModuleType, tmp_path: Path) -> No
         await until(lambda: not is_alive(pid), SECONDS_MAX)
         await until(lambda: losses(told), SECONDS_MAX)
     assert losses(told) == [(1, 1, 0)]
+
+
+async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collected(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = asyncio.Event()
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        async with ctx.transaction():
+            pass
+        ended.set()
+
+    async with working(app, **LEASE) as worker:
+        with monkeypatch.context() as patch:
+            patch.setattr(worker._hands, "collect", lambda: (0, []))
+            ticket = await work.submit()
+            await ended.wait()
+            held = worker._hands._tickets
+            await until(lambda: all(one.is_noted for one in held.values()), SECONDS_MAX)
+            worker._lose(worker._runs.leases())
+        await ticket.result(timeout=SECONDS_MAX)
+    assert worker.record.counts.lost == 0

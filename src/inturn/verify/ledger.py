@@ -51,6 +51,19 @@ class LeaseSeen(msgspec.Struct):
     kept_until: float  # at least so long it is valid, if it is not given up
     given_up_at: float = inf  # when its holder began to settle what ends it
     open: int = 0  # jobs of it that are not settled
+    is_late: bool = False  # it was prolonged when it had run out, and not again since
+
+    def prolong(self, asked_at: float, until: float) -> None:
+        """Note that the store called it held.
+
+        One that had run out by then proves nothing: somebody may be taking it back, and what is
+        locked counts as held (``Store.extend``). The next one tells.
+        """
+        if asked_at > self.kept_until and not self.is_late:
+            self.is_late = True
+            return
+        self.is_late = False
+        self.kept_until = max(self.kept_until, until)
 
 
 class Settle(msgspec.Struct):
@@ -233,8 +246,7 @@ class Ledger:
             case history.Extended():
                 for name in event.kept:
                     if (lease := self._named.get(name)) is not None:
-                        until = event.asked_at + event.lease_seconds
-                        lease.kept_until = max(lease.kept_until, until)
+                        lease.prolong(event.asked_at, event.asked_at + event.lease_seconds)
             case history.Settling():
                 self._settling(who, event)
             case history.Started():

@@ -165,13 +165,15 @@ class Hands:
         jobs = sum(run.left + len(run.ended) for run in lost)
         cancelled = going_on = 0
         for ticket, hold in list(self._tickets.items()):
-            if hold.run not in lost or hold.is_noted:
+            if hold.run not in lost:
                 continue
-            if hold.take():
+            if hold.way is not None and (hold.way.is_settled or hold.way.is_settling):
+                jobs -= 1  # its lease went with its transaction; or that will fail, and say so
+            elif hold.is_noted:
+                pass
+            elif hold.take():
                 del self._tickets[ticket]
                 ticket.cancel()
-            elif hold.way is not None and (hold.way.is_settled or hold.way.is_settling):
-                jobs -= 1  # its lease went with its transaction; or that will fail, and say so
             elif hold.is_cancellable:
                 cancelled += ticket.cancel()
             else:
