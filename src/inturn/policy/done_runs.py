@@ -17,7 +17,6 @@ from inturn.policy.tally import Tally, tallies, tally_done
 Run = tuple[int, int, int, int]
 """Positions that are done: token, lane, first, last."""
 
-
 _LISTS = {list, tuple}  # what can be gone through several times
 
 
