@@ -8,6 +8,7 @@ from inturn.worker.prefetch import (
     CHARS_AHEAD_MAX,
     CHARS_HELD_MAX,
     HORIZON_SECONDS,
+    PACE_SECONDS,
     TURN_SECONDS_MAX,
     Prefetch,
 )
@@ -41,6 +42,24 @@ def test_quick_jobs_are_claimed_ahead_within_the_bound() -> None:
     assert ramped(1_000.0).wanted(0, 0) == SLOTS + int(1_000 * HORIZON_SECONDS)
     assert quick().wanted(0, 0) == JOBS_MAX
     assert quick().wanted(1_990, SLOTS) == 10
+
+
+def test_jobs_that_end_in_bursts_are_as_slow_as_those_that_end_one_by_one() -> None:
+    evenly, in_bursts = ramped(), ramped()
+    for _ in range(50):
+        for _ in range(SLOTS):
+            evenly.ended(1, 0.1 / SLOTS)
+        in_bursts.ended(1, 0.1)
+        for _ in range(SLOTS - 1):
+            in_bursts.ended(1, 0.000_01)
+    for prefetch in (evenly, in_bursts):
+        assert abs(prefetch.ended_per_second - SLOTS / 0.1) <= 0.3 * SLOTS / 0.1
+
+
+def test_jobs_that_have_become_slow_are_not_claimed_ahead_once_some_have_ended() -> None:
+    prefetch = quick()
+    prefetch.ended(SLOTS, 10 * PACE_SECONDS)
+    assert prefetch.wanted(SLOTS, SLOTS) <= SLOTS
 
 
 def test_the_first_claims_are_small_and_grow_while_jobs_start_at_once() -> None:

@@ -100,6 +100,21 @@ async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards
         await until(lambda: begun == 60, 60)
 
 
+async def test_adaptive_prefetch_leaves_jobs_that_end_in_bursts_to_others(app: App) -> None:
+    """Slots that began together end together: a burst is not how quickly jobs end."""
+    held: list[int] = []
+
+    @app.job(keep_result=None)
+    async def naps() -> None:
+        held.append(worker._runs.in_hand)
+        await asyncio.sleep(2 * prefetch.HORIZON_SECONDS)
+
+    await app.submit_many([naps.call() for _ in range(300)])
+    async with claiming(app, slots=20) as (worker, _):
+        await until(lambda: len(held) == 300, 60)
+    assert max(held) <= 2 * 20, "half a turn of the slots, and a burst's share"
+
+
 async def test_what_is_in_hand_is_bounded_by_its_size_from_the_first_claim_on(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 HORIZON_SECONDS = 0.05
 """What is claimed ahead should be started within this time: long enough to cover a round trip to
@@ -20,7 +21,11 @@ CHARS_AHEAD_MAX = 8 * 1024 * 1024
 CHARS_HELD_MAX = 64 * 1024 * 1024
 """Payloads of more are not held at all, so that large jobs do not fill the memory."""
 
-_WEIGHT = 0.2  # of the newest measurement in the running average
+PACE_SECONDS = 5 * HORIZON_SECONDS
+"""How quickly jobs end is averaged over about so long: slots whose jobs end together end a burst
+at a time, and what lies between two bursts counts as much as they do."""
+
+_WEIGHT = 0.2  # of the newest payloads in the running average
 
 
 @dataclass(slots=True)
@@ -63,8 +68,8 @@ class Prefetch:
     def ended(self, jobs: int, seconds: float) -> None:
         """Note that so many jobs ended in so long a time, while there was work."""
         if seconds > 0:
-            measured = jobs / seconds
-            self.ended_per_second += _WEIGHT * (measured - self.ended_per_second)
+            weight = 1 - exp(-seconds / PACE_SECONDS)
+            self.ended_per_second += weight * (jobs / seconds - self.ended_per_second)
 
     def slowed(self) -> None:
         """Note that what was claimed ahead was not started soon: claim for free slots only."""

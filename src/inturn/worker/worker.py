@@ -101,7 +101,7 @@ class Worker:
         )
         self._runs = self._hands.runs
         self._ready = Ready(self.queues)
-        self._began = 0.0
+        self._busy_since = 0.0  # or since when jobs have last been seen to end
         self._gives_back_at = 0.0
         self.record = Record(self.name, listeners)
         self.vitals = Vitals(self.name, self.record, lease_seconds=self.lease_seconds)
@@ -303,7 +303,9 @@ class Worker:
             if self._limit is not None and not self._at_once:
                 self._limit.reschedule(None)  # told to stop meanwhile: they are to be given back
             self._prefetch.claimed([job.payload for claim in claims for job in claim.jobs])
-            self._began, self._is_sure = perf_counter(), False
+            self._is_sure = False
+            if was_empty:
+                self._busy_since = perf_counter()
             runs = await self._hands.begin(claims)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
@@ -342,8 +344,9 @@ class Worker:
         for run in settled:
             self._quarantine.end(run)
         if count:
-            self._prefetch.ended(count, perf_counter() - self._began)
-            self._began = perf_counter()
+            now = perf_counter()
+            self._prefetch.ended(count, now - self._busy_since)
+            self._busy_since = now
 
     def _give_back(self, now: float) -> None:
         """Give back what will not start: soon, or at all."""
