@@ -56,17 +56,20 @@ begin
                     l.key is not null and t.round <= p_gate and l.cursor > l.cancelled_last
                         as plain,
                     greatest(0, least(p_jobs_max, t.last - l.cursor + 1))::integer as jobs
-                from inturn.lane l
+                from (
+                    select l.id, l.key, l.cursor, l.head_attempt, l.cancelled_last
+                    from inturn.lane l
+                    where l.queue = p_queue and l.rank_at is not null and not l.suspect
+                      and l.round <= p_gate
+                      and (p_kinds is null or l.kind = any(p_kinds))
+                      and (v_look = 1 or l.id <> all(v_seen))
+                    order by l.round, l.rank_at, l.id
+                    limit v_limit
+                    for no key update skip locked
+                ) l
                 cross join lateral (
                     select o.last, o.round from inturn.tail o where o.lane = l.id limit 1
                 ) t
-                where l.queue = p_queue and l.rank_at is not null and not l.suspect
-                  and l.round <= p_gate
-                  and (p_kinds is null or l.kind = any(p_kinds))
-                  and (v_look = 1 or l.id <> all(v_seen))
-                order by l.round, l.rank_at, l.id
-                limit v_limit
-                for no key update of l skip locked
             ) o
         ) l;
         v_again := false;
