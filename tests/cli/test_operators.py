@@ -93,6 +93,9 @@ def test_configure_changes_what_is_named_and_nothing_else(cli: Cli) -> None:
     assert queue(cli, "q").settings == QueueSettings(
         on_dead=OnDead.HALT, depth_max=None, lane_depth_max=7, aging_seconds=60.0
     )
+    cli.json("queues", "configure", "q", "--keep-done-seconds", "2h", "--aging-seconds", "1m30s")
+    settings = queue(cli, "q").settings
+    assert (settings.keep_done_seconds, settings.aging_seconds) == (7_200.0, 90.0)
     assert "lane depth max  7\n" in cli("queues", "configure", "q").out
     assert queue(cli, "q").settings.lane_depth_max == 7
 

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def test_the_installed_script_is_the_command() -> None:
     script = Path(COMMAND[0]).with_name("inturn")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"inturn {__version__}\n")
+
+
+def test_python_m_inturn_is_the_command() -> None:
+    ran = [sys.executable, "-m", "inturn", "--version"]
+    done = subprocess.run(ran, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"inturn {__version__}\n", "")
+    wrong = subprocess.run([*ran[:3], "jobz"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "`inturn --help` shows how it is used." in wrong.stderr
 
 
 def test_ctrl_c_in_the_middle_leaves_with_130_and_no_traceback(

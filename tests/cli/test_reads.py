@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from uuid import UUID
 
@@ -170,6 +171,23 @@ def test_a_running_job_is_shown_with_how_far_it_is(cli: Cli) -> None:
     assert "progress     40% copying, said 20" in shown.out
     document = cli.json("jobs", "show", str(job.id))["progress"]
     assert (document["fraction"], document["note"]) == (0.4, "copying")
+
+
+def test_only_a_job_with_a_key_is_shown_behind_others(cli: Cli) -> None:
+    def shown(key: str | None) -> tuple[str, str]:
+        jobs = [NewJob(kind="k", queue="q", key=key) for _ in range(3)]
+        cli.store(lambda store: store.enqueue(jobs))
+        one = cli("jobs", "show", str(jobs[2].id)).out
+        listed = cli("jobs", "list", "--queue", "q").lines[-1]
+        [place] = [line for line in one.splitlines() if line.startswith("place")]
+        return place, listed
+
+    place, listed = shown("c-7")
+    assert re.search(r" 3 of lane \d+, behind 2$", place)
+    assert listed.endswith(" behind 2")
+    place, listed = shown(None)
+    assert re.search(r" 3 of lane \d+, claimed after 2; it waits for none of them$", place)
+    assert listed.endswith(" claimed after 2")
 
 
 def test_a_job_is_explained(cli: Cli) -> None:

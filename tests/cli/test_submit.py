@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -56,6 +57,16 @@ def test_a_delayed_and_a_dependent_job_wait(cli: Cli) -> None:
     first, second = (cli.json("submit", "mail")["id"] for _ in range(2))
     after = cli.json("submit", "mail", "--after", first, "--after", second)["id"]
     assert view(cli, after).waits_for == (UUID(first), UUID(second))
+
+
+def test_times_are_seconds_or_have_a_unit(sqlite_cli: Cli) -> None:
+    for given, seconds in (("90", 90.0), ("1m30s", 90.0), ("1.5", 1.5), ("500ms", 0.5)):
+        id = sqlite_cli.json("submit", "mail", "--timeout", given)["id"]
+        assert view(sqlite_cli, id).job.timeout_seconds == seconds
+    later = view(sqlite_cli, sqlite_cli.json("submit", "mail", "--delay", "2h")["id"])
+    assert later.run_at is not None
+    assert later.run_at - later.job.enqueued_at == timedelta(hours=2)
+    assert sqlite_cli("submit", "mail", "--dedupe", "d", "--dedupe-seconds", "1h").code == 0
 
 
 def test_a_dedupe_key_is_one_job_and_the_output_is_still_its_id(cli: Cli) -> None:
@@ -125,6 +136,8 @@ def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> 
         (("k", "--priority", "high"), "Invalid value for '--priority'"),
         (("k", "--delay", "-1"), "delay_seconds is -1"),
         (("k", "--delay", "nan"), "delay_seconds must be a finite number"),
+        (("k", "--delay", "soon"), "'soon' is no length of time; write for example 100ms"),
+        (("k", "--dedupe-seconds", "1d"), "'1d' is no length of time"),
         (("k", "--attempts", "0"), "attempts_max is 0"),
         (("k", "--round", "1", "--delay", "1"), "both a delay and a round"),
         (("k", "--after", "abc"), "'abc' is not the id of a job"),

@@ -234,7 +234,7 @@ def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> N
         ('queues = "mail"', "queues must be a list of texts, not 'mail'."),
         ("queues = [1]", "queues must be a list of texts, not [1]."),
         ("processes = 1.5", "processes must be a whole number or text, not 1.5."),
-        ("lease = 30", "lease must be text, not 30."),
+        ("lease = true", "lease must be a number of seconds or text, not True."),
     ],
 )
 def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str, said: str) -> None:
@@ -249,8 +249,9 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lease", "30"), "--lease: '30' has no unit; write 30s for seconds"),
-        (("--sweep", "soon"), "--sweep: 'soon' is no length of time"),
+        (("--lease", "30 s"), "'--lease' (env var: 'INTURN_LEASE'): '30 s' is no length of time"),
+        (("--sweep", "soon"), "'--sweep' (env var: 'INTURN_SWEEP'): 'soon' is no length of time"),
+        (("--sweep", "nan"), "sweep_seconds must be a finite number"),
         (("--lease", "0"), "lease_seconds"),
         (("--slots", "0"), "--slots"),
         (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
@@ -266,6 +267,20 @@ def test_a_setting_that_cannot_be_is_refused(arguments: tuple[str, ...], said: s
     ran = work("shop:app", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
+
+
+def test_a_plain_number_is_seconds_wherever_a_length_of_time_is_said(shop: Path) -> None:
+    ran = work("shop:app", "--lease", "2", "--sweep", "0.5")
+    assert (ran.code, ran.err) == (0, "")
+    refused = "lease_seconds is 90000.0; it may be"
+    assert refused in work("shop:app", "--lease", "25h").err
+    assert refused in work("shop:app", "--lease", "90000").err
+    assert refused in work("shop:app", INTURN_LEASE="90000").err
+    for written in ("90000", '"90000"', '"25h"'):
+        write_pyproject(shop, f"[tool.inturn.work]\nlease = {written}\n")
+        assert refused in work("shop:app").err
+    write_pyproject(shop, '[tool.inturn.work]\nlease = "soon"\n')
+    assert "'soon' is no length of time" in work("shop:app").err
 
 
 # What it writes

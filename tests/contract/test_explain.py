@@ -157,6 +157,14 @@ async def live_worker(store: Store) -> None:
     await store.beat(WorkerView(id="w1", host="h", pid=1, version="v", queues=("default",)))
 
 
+async def test_a_job_without_a_key_waits_for_none_of_those_before_it(store: Store) -> None:
+    await live_worker(store)
+    made = await enqueue(store, *jobs(3))
+    await says(
+        store, made[2], "will be claimed after 2 jobs of its kind, and waits for none of them."
+    )
+
+
 async def test_a_job_that_is_ready_is_not_said_to_be_the_next(store: Store) -> None:
     """Other lanes may stand before it, and later jobs of a higher priority come before it."""
     await live_worker(store)

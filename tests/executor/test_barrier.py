@@ -54,7 +54,7 @@ async def test_004_16_a_barrier_needs_no_slot_and_no_room() -> None:
 
 def test_004_16_a_barrier_waits_out_retries() -> None:
     async def main() -> None:
-        async with Running(base_backoff=50, jitter=0.0) as executor:
+        async with Running(base_backoff=50, max_interval=50, jitter=0.0) as executor:
             ticket = await executor.submit("one", Failing(2))
             await executor.barrier("one")
             assert ticket.value == 3

@@ -168,6 +168,44 @@ def test_004_12_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_mo
     assert len(seen.failures) == 1
 
 
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+async def test_a_job_that_is_cancelled_while_its_failure_is_looked_at_is_not_retried(
+    is_async: bool,
+) -> None:
+    seen = Seen()
+    ran: list[str] = []
+
+    class Cancels(Exception):
+        """Is read when it is decided what becomes of the job, after the first look at it."""
+
+        def __str__(self) -> str:
+            if "read" not in ran:
+                ran.append("read")
+                assert ticket.cancel()
+            return "it failed"
+
+    def on_thread() -> None:
+        ran.append("ran")
+        raise Cancels
+
+    async def on_loop() -> None:
+        on_thread()
+
+    long = SECONDS_MAX * 2
+    async with Running(
+        base_backoff=long, max_interval=long, jitter=0.0, listeners=[seen.listen]
+    ) as executor:
+        gate = threading.Event()
+        await executor.submit("one", waiting_thread_job(gate))
+        ticket = await executor.submit("one", on_loop if is_async else on_thread)
+        gate.set()  # not before the job has its ticket
+        error = await ended_with(ticket)
+    assert isinstance(error, JobCancelled)
+    assert isinstance(error.__cause__, Cancels)
+    assert ran == ["ran", "read"]
+    assert not seen.of(events.Retried)
+
+
 async def test_a_running_coroutine_is_cancelled_and_may_clean_up() -> None:
     seen = Seen()
     cleaned: list[str] = []

@@ -7,6 +7,7 @@ import functools
 import threading
 from contextvars import ContextVar
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -78,6 +79,63 @@ async def test_what_is_no_job_is_refused(job: Any) -> None:
         with pytest.raises(BadInput, match="a job must be"):
             await executor.submit("one", job)
         assert executor.keys_busy == 0
+
+
+class NeedsContext:
+    def run(self, ctx: object, copies: int = 1) -> None: ...
+
+
+class NeedsCopies:
+    async def __call__(self, *, copies: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("job", "needs"),
+    [
+        (NeedsContext(), r"run\(\) of <.*NeedsContext.*> needs 'ctx'\."),
+        (NeedsContext().run, r"NeedsContext.* needs 'ctx'\."),
+        (NeedsCopies(), r"<.*NeedsCopies.*> needs 'copies'\."),
+        (lambda a, b, c=3, *, d, e=5: None, r"<lambda> .* needs 'a', 'b', 'd'\."),
+        (functools.partial(lambda a, b, *, d: None, 1), r"needs 'b', 'd'\."),
+        (functools.partial(NeedsContext().run, copies=2), r"needs 'ctx'\."),
+    ],
+)
+async def test_what_needs_arguments_is_refused_when_it_is_submitted(job: Any, needs: str) -> None:
+    async with Running() as executor:
+        for refused in (executor.submit("one", job), executor.submit_many([("one", job)])):
+            with pytest.raises(BadInput, match=needs):
+                await refused
+        with pytest.raises(BadInput, match=r"functools\.partial"):
+            executor.submit_sync("one", job)
+        assert executor.keys_busy == 0
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def run(self, first: int = 1, *others: object, last: int = 2, **named: object) -> int:
+        self.calls.append((first, others, last, named))
+        return len(self.calls)
+
+
+async def test_what_has_its_arguments_is_accepted() -> None:
+    counted = Counted()
+    jobs: list[Any] = [
+        counted,
+        functools.partial(NeedsContext().run, "ctx"),
+        functools.partial(NeedsContext().run, ctx="ctx"),
+        functools.partial(functools.partial(NeedsContext.run, NeedsContext()), "ctx"),
+        functools.partial(NeedsCopies(), copies=1),
+        functools.partial(lambda a, b, *, d: None, 1, b=2, d=3),
+        functools.wraps(NeedsContext.run)(lambda *args, **named: None),
+        functools.partial(print, end=""),
+        Mock(spec=["run"]),
+    ]
+    async with Running() as executor:
+        for job in jobs:
+            await executor.run("one", job)
+    assert counted.calls == [(1, (), 2, {})]
 
 
 async def test_a_coroutine_is_refused_because_it_cannot_run_twice() -> None:

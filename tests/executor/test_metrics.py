@@ -55,7 +55,7 @@ async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
 
 
 async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:
-    async with Running(shards=1, base_backoff=60, jitter=0) as executor:
+    async with Running(shards=1, base_backoff=60, max_interval=60, jitter=0) as executor:
         ticket = await executor.submit("one", Failing(1))
         async with asyncio.timeout(SECONDS_MAX):
             while executor.depths() != [1]:  # noqa: ASYNC110

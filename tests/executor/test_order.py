@@ -124,7 +124,8 @@ async def test_004_03_keys_that_hash_alike_do_not_block_one_another() -> None:
 
 
 async def test_004_03_a_key_that_waits_to_retry_holds_no_slot() -> None:
-    async with Running(shards=1, slots=1, base_backoff=SECONDS_MAX, jitter=0.0) as executor:
+    long = SECONDS_MAX
+    async with Running(slots=1, base_backoff=long, max_interval=long, jitter=0.0) as executor:
         failed = asyncio.Event()
 
         async def fails_once() -> None:

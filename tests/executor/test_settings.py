@@ -117,10 +117,20 @@ def test_004_20_what_is_no_duration_is_refused(text: str) -> None:
         ("SQ_SHARDS", "", r"^SQ_SHARDS is ''"),
         ("SQ_QUEUE_SIZE", "1.5", r"^SQ_QUEUE_SIZE is '1.5'; it must be a whole number"),
         ("SQ_QUEUE_SIZE", "0", r"^SQ_QUEUE_SIZE is 0"),
-        ("SQ_ENQUEUE_TIMEOUT", "200", r"^SQ_ENQUEUE_TIMEOUT is '200' has no unit; write 200s"),
-        ("SQ_ENQUEUE_TIMEOUT", "-1s", r"^SQ_ENQUEUE_TIMEOUT is '-1s' is no length of time"),
+        (
+            "SQ_ENQUEUE_TIMEOUT",
+            "200",
+            r"^SQ_ENQUEUE_TIMEOUT cannot be read: '200' has no unit; write 200s for",
+        ),
+        ("SQ_ENQUEUE_TIMEOUT", "-1s", r"^SQ_ENQUEUE_TIMEOUT cannot be read: '-1s' is no length"),
         ("SQ_MAX_ATTEMPTS", "0", r"^SQ_MAX_ATTEMPTS is 0"),
-        ("SQ_BASE_BACKOFF", "soon", r"^SQ_BASE_BACKOFF .*'soon' is no length of time"),
+        (
+            "SQ_BASE_BACKOFF",
+            "soon",
+            r"^SQ_BASE_BACKOFF cannot be read: 'soon' is no length of time",
+        ),
+        ("SQ_BASE_BACKOFF", "1m", r"^SQ_BASE_BACKOFF is 60 s, and max_interval, .* 20 s\. Raise"),
+        ("SQ_MAX_INTERVAL", "10ms", r"^base_backoff is 0\.1 s, and SQ_MAX_INTERVAL, .* 0\.01 s\."),
         ("SQ_MAX_INTERVAL", "9999h", r"^SQ_MAX_INTERVAL is .*it may be 0 to 86400"),
         ("SQ_JITTER", "2", r"^SQ_JITTER is 2"),
         ("SQ_JITTER", "nan", r"^SQ_JITTER must be a finite number"),
@@ -148,6 +158,7 @@ def test_004_20_a_variable_that_cannot_be_is_named_in_a_sentence(
         {"enqueue_timeout": float("inf")},
         {"enqueue_timeout": None},
         {"base_backoff": "quick"},
+        {"base_backoff": 30, "max_interval": "20s"},
         {"jitter": 1.1},
         {"on_dead": "stop"},
     ],
@@ -155,6 +166,12 @@ def test_004_20_a_variable_that_cannot_be_is_named_in_a_sentence(
 def test_004_20_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetting, match=f"^{next(iter(wrong))} "):
         inturn.Executor(**wrong)
+
+
+def test_004_20_the_first_wait_may_be_the_longest() -> None:
+    settings = ExecutorSettings(base_backoff="1m", max_interval=60)
+    assert (settings.base_backoff, settings.max_interval) == (60.0, 60.0)
+    assert ExecutorSettings(base_backoff=0, max_interval=0).max_interval == 0.0
 
 
 def test_an_error_handler_must_be_a_plain_function() -> None:

@@ -255,7 +255,9 @@ def test_a_thread_without_a_loop_is_told_how_to_start() -> None:
 
 async def test_a_stop_that_takes_too_long_cancels_and_reports_what_is_left() -> None:
     seen = Seen()
-    executor = inturn.Executor(slots=2, error_handler=seen.handle, base_backoff=100, jitter=0)
+    executor = inturn.Executor(
+        slots=2, error_handler=seen.handle, base_backoff=100, max_interval=100, jitter=0
+    )
     running = await executor.submit("runs", asyncio.Event().wait)
     behind = await executor.submit("runs", fine)
     retrying = await executor.submit("retries", Failing(9))
@@ -303,7 +305,12 @@ def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
 
     async def main() -> None:
         executor = inturn.Executor(
-            slots=3, error_handler=seen.handle, listeners=[seen.listen], base_backoff=100, jitter=0
+            slots=3,
+            error_handler=seen.handle,
+            listeners=[seen.listen],
+            base_backoff=100,
+            max_interval=100,
+            jitter=0,
         )
         tickets.append(await executor.submit("runs", asyncio.Event().wait))
         tickets.append(await executor.submit("runs", fine))

@@ -41,11 +41,32 @@ def test_options_are_compared_where_the_test_says_them(shop: Shop, sandbox: Sand
     sandbox.assert_submitted(shop.send, "a")
     sandbox.assert_submitted(shop.send.using(key="customer-7", delay=30), "a")
     sandbox.assert_submitted(given)
-    sandbox.assert_submitted(shop.send.using(dedupe=True))
+    sandbox.assert_not_submitted(shop.send.using(dedupe=True))
+    sandbox.assert_not_submitted(shop.send.using(dedupe=False))
     sandbox.assert_not_submitted(shop.send.using(key="customer-8"))
     sandbox.assert_not_submitted(shop.send.using(delay=31))
     sandbox.assert_not_submitted(shop.send.using(dedupe="mail-43"))
     sandbox.assert_not_submitted(shop.send.using(queue="slow"))
+
+
+def test_dedupe_by_the_arguments_is_not_any_dedupe(shop: Shop, sandbox: Sandbox) -> None:
+    once = shop.send.using(dedupe=True)
+    once.submit_sync("a", copies=2)
+    shop.send.using(dedupe="mail-42").submit_sync("b")
+    shop.send.submit_sync("c")
+    assert sandbox.assert_submitted(once).arguments["to"] == "a"
+    sandbox.assert_submitted(once, "a")
+    assert [one.arguments["to"] for one in sandbox.submitted(once)] == ["a"]
+    assert [one.arguments["to"] for one in sandbox.submitted(shop.send.using(dedupe=False))] == [
+        "c"
+    ]
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_submitted(once, "b", copies=1)
+    assert str(raised.value).splitlines()[2:] == [
+        "    using dedupe",
+        "      expected  True",
+        "      submitted 'mail-42'",
+    ]
 
 
 def test_order_and_number_are_in_the_list(shop: Shop, sandbox: Sandbox) -> None:

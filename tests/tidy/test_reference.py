@@ -143,6 +143,9 @@ def test_the_options_of_work_are_as_the_reference_says() -> None:
         assert variable.strip("`") == (parameter.envvar or "")
         said = re.search(r" \((\S+)\)$", meaning)
         default = None if parameter.is_flag else parameter.default
+        if isinstance(parameter.show_default, str):
+            assert parse_duration(parameter.show_default) == default
+            default = parameter.show_default
         assert (said[1] if said else None) == (None if default is None else str(default)), name
     assert told == {}
 

@@ -7,8 +7,11 @@ from uuid import UUID
 
 import pytest
 
+import inturn
+import inturn.testing
 from inturn.model import errors
 from inturn.model.ids import new_id
+from inturn.testing.errors import DrainTimeout
 
 EVERY_ERROR = [
     error
@@ -27,6 +30,20 @@ def test_every_error_is_an_inturn_error_and_is_explained(error: type[Exception])
 @pytest.mark.parametrize("error", EVERY_ERROR)
 def test_every_error_is_in_the_tree_that_the_module_opens_with(error: type[Exception]) -> None:
     assert error.__name__ in (errors.__doc__ or "")
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR)
+def test_every_error_is_imported_from_the_package_itself(error: type[Exception]) -> None:
+    assert error.__name__ in inturn.__all__
+    assert getattr(inturn, error.__name__) is error
+
+
+def test_a_type_checker_knows_the_errors_of_the_package() -> None:
+    def caught(full: inturn.EnqueueTimeout) -> tuple[float, inturn.QueueFull]:
+        return full.waited_seconds, full
+
+    assert caught(inturn.EnqueueTimeout("k", 3, 6, 6, 1, 0.1))[0] == 0.1
+    assert inturn.testing.DrainTimeout is DrainTimeout
 
 
 def test_bad_input_is_a_value_error_and_what_is_not_found_a_lookup_error() -> None:

@@ -80,6 +80,7 @@ def test_the_last_failed_attempt_buries(attempt: int) -> None:
 def test_a_rejected_job_is_buried_at_once() -> None:
     verdict = after_failure(1, Reject("unknown SKU"), policy=PLAIN, random=Random(1))
     assert verdict == Bury("rejected: unknown SKU")
+    assert after_failure(1, Reject(), policy=PLAIN, random=Random(1)) == Bury("rejected")
 
 
 def test_001_13_a_handler_that_knows_when_is_obeyed() -> None:
@@ -119,4 +120,6 @@ def test_an_error_is_described_even_if_it_cannot_say_itself() -> None:
             raise RuntimeError
 
     assert describe(ValueError("no")) == "ValueError: no"
+    assert describe(MemoryError()) == "MemoryError"
+    assert describe(ValueError(" ")) == "ValueError"
     assert describe(Silent()) == "Silent (whose text cannot be read)"

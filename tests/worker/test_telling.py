@@ -13,9 +13,10 @@ import pytest
 from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
+from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import hands, worker
+from inturn.worker import hands, waking, worker
 from tests.postgres_server import PostgresServer
 from tests.worker.conftest import prolonged, until, working
 
@@ -218,6 +219,25 @@ async def test_what_will_not_start_soon_is_given_back(
             may_end.set()
         for ticket in tickets:
             await ticket.result(timeout=60)
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_what_failed_is_looked_for_when_it_is_due_and_not_only_by_the_next_poll(
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(waking, "WAIT_SECONDS", 3_600.0)
+    attempts: list[int] = []
+
+    @app.job(attempts=2, retry=RetryPolicy(base_seconds=0.3, jitter=0.0))
+    async def work(ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+        if ctx.attempt == 1:
+            raise ValueError("not yet")
+
+    async with working(app, lease_seconds=3_600, sweep_seconds=3_600):
+        await work.using(key=key).submit()
+        await until(lambda: attempts == [1, 2])
 
 
 async def test_a_slow_lane_lets_what_is_more_urgent_pass(

@@ -100,6 +100,24 @@ async def test_a_failure_is_retried_in_its_place_and_then_buried(app: App) -> No
     assert [error.error for error in letter.errors] == ["ValueError: boom"] * 3
 
 
+@pytest.mark.parametrize(("accepted", "declared"), [(1, 3), (3, 1)], ids=["fewer", "more"])
+async def test_a_job_that_was_accepted_before_a_deploy_keeps_its_number_of_attempts(
+    app: App, accepted: int, declared: int
+) -> None:
+    ran: list[int] = []
+
+    @app.job(attempts=declared, retry=RetryPolicy(base_seconds=0.0))
+    async def work(ctx: Context) -> None:
+        ran.append(ctx.attempt)
+        raise ValueError("boom")
+
+    old = NewJob(kind="work", payload="{}", attempts_max=accepted)
+    await app.run(lambda store: store.enqueue([old]))
+    async with working(app) as worker:
+        await until(lambda: worker.record.counts.dead == 1)
+    assert ran == list(range(1, accepted + 1))
+
+
 async def test_a_handler_decides_what_becomes_of_its_job(app: App) -> None:
     later: list[float] = []
 

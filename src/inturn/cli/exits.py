@@ -23,6 +23,7 @@ from inturn.model.errors import (
     UnknownLane,
     UnknownQueue,
 )
+from inturn.policy.retry import describe
 
 
 class ExitCode(IntEnum):
@@ -85,7 +86,7 @@ def _say(error: Exception) -> ExitCode:
             raise error
         case _:
             complain(
-                f"unexpected {type(error).__name__}: {error}.",
+                f"unexpected {describe(error)}.",
                 "This is a fault of inturn: run it again with --debug, and report what it prints.",
             )
             return ExitCode.FAULT

@@ -132,7 +132,6 @@ _TOO_LATE = {
 def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str | Text]]:
     """Return what a person asks about a job, in the order of asking."""
     job = view.job
-    place = "" if view.position is None else f"{view.position} of lane {view.lane}"
     return [
         ("job", str(job.id)),
         ("state", state_text(view.state)),
@@ -143,7 +142,7 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("accepted", time_text(job.enqueued_at)),
         ("died", time_text(view.died_at)),
         ("due", time_text(view.run_at)),
-        ("place", place + (f", behind {view.ahead}" if view.ahead else "")),
+        ("place", _place(view)),
         ("waits for", "\n".join(str(one) for one in view.waits_for)),
         ("worker", name_text(view.worker)),
         ("lease until", time_text(view.leased_until)),
@@ -157,6 +156,23 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("result", plain(result or "")),
         ("errors", "\n".join(_error(error) for error in view.errors)),
     ]
+
+
+def _place(view: JobView) -> str:
+    if view.position is None:
+        return ""
+    place = f"{view.position} of lane {view.lane}"
+    if not view.ahead:
+        return place
+    waits = "" if view.job.key is not None else "; it waits for none of them"
+    return f"{place}, {_turn(view)}{waits}"
+
+
+def _turn(view: JobView) -> str:
+    """Say what comes before a job: in line, which it waits for, or only to be claimed."""
+    if not view.ahead:
+        return "next"
+    return f"behind {view.ahead}" if view.job.key is not None else f"claimed after {view.ahead}"
 
 
 def _progress(view: JobView) -> str:
@@ -198,6 +214,6 @@ def _what(view: JobView) -> str:
         case JobState.BLOCKED:
             return f"waits for {len(view.waits_for)}"
         case JobState.WAITING:
-            return "" if view.ahead is None else f"behind {view.ahead}" if view.ahead else "next"
+            return "" if view.ahead is None else _turn(view)
         case _:
             return one_line(view.reason)

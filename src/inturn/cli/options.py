@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Callable
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput
 from inturn.model.job import JobState
 from inturn.model.lane import LaneState
 
@@ -29,6 +32,30 @@ def job_id(text: str) -> UUID:
             f"{text!r} is not the id of a job, which looks like "
             f"0199f3a2-7c1e-7abc-8def-0123456789ab. `inturn jobs list` shows ids."
         ) from None
+
+
+def seconds(given: str | float) -> float:
+    """Return the seconds that ``1m30s`` stands for, or a plain number; refuse what is neither."""
+    try:
+        return float(given)
+    except ValueError:
+        pass
+    try:
+        return parse_duration(str(given))
+    except BadInput as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def seconds_from(lowest: float) -> Callable[[str | float], float]:
+    """Return a reader of seconds that refuses less than so many."""
+
+    def read(given: str | float) -> float:
+        found = seconds(given)
+        if not found >= lowest:
+            raise typer.BadParameter(f"{given} is too short; {lowest:g} s is the least.")
+        return found
+
+    return read
 
 
 def operator() -> str:

@@ -22,8 +22,8 @@ class WorkTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     app: str | None = None
     queues: list[str] | None = None
     slots: int | None = None
-    lease: str | None = None
-    sweep: str | None = None
+    lease: float | str | None = None
+    sweep: float | str | None = None
     processes: int | str | None = None
     health_file: str | None = None
     health_port: int | None = None
@@ -40,6 +40,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 _WORDS: dict[Any, str] = {
     str | None: "text",
     int | None: "a whole number",
+    float | str | None: "a number of seconds or text",
     int | str | None: "a whole number or text",
     list[str] | None: "a list of texts",
 }

@@ -10,7 +10,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.documents import queue_document
 from inturn.cli.exits import ExitCode
-from inturn.cli.options import ByOption, QueueArgument
+from inturn.cli.options import ByOption, QueueArgument, seconds
 from inturn.cli.paging import insist_on_queue
 from inturn.cli.plain import count, name_text, plain, seconds_text
 from inturn.cli.sheet import Column
@@ -64,6 +64,21 @@ LaneDepthOption = Annotated[
         metavar="NUMBER|none",
         help="Jobs each lane may hold.",
         show_default=False,
+    ),
+]
+KeepOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="TIME",
+        parser=seconds,
+        help="How long done jobs stay readable.",
+        show_default=False,
+    ),
+]
+AgingOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="TIME", parser=seconds, help="Waiting worth one priority.", show_default=False
     ),
 ]
 
@@ -124,12 +139,8 @@ def _configure(
     ] = None,
     depth_max: DepthOption = None,
     lane_depth_max: LaneDepthOption = None,
-    keep_done_seconds: Annotated[
-        float | None, typer.Option(help="How long done jobs stay readable.", show_default=False)
-    ] = None,
-    aging_seconds: Annotated[
-        float | None, typer.Option(help="Waiting worth one priority.", show_default=False)
-    ] = None,
+    keep_done_seconds: KeepOption = None,
+    aging_seconds: AgingOption = None,
 ) -> None:
     """Set how a queue behaves, making it if need be. What is not named stays as it is."""
     given = {

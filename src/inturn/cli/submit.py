@@ -11,7 +11,7 @@ import typer
 
 from inturn.cli.call import Call, command
 from inturn.cli.jobs import ID
-from inturn.cli.options import job_id
+from inturn.cli.options import job_id, seconds
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
 from inturn.model.job import NewJob
@@ -26,11 +26,15 @@ PayloadOption = Annotated[
 KeyOption = Annotated[
     str | None, typer.Option(help="Run in turn with this key's jobs.", show_default=False)
 ]
-DelayOption = Annotated[float, typer.Option(metavar="SECONDS", help="Not before then.")]
+DelayOption = Annotated[
+    float, typer.Option(metavar="TIME", parser=seconds, help="Not before then.")
+]
 DedupeOption = Annotated[
     str | None, typer.Option(help="The same again is the first one.", show_default=False)
 ]
-WindowOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long --dedupe lasts.")]
+WindowOption = Annotated[
+    float, typer.Option(metavar="TIME", parser=seconds, help="How long --dedupe lasts.")
+]
 RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
 AfterOption = Annotated[
     list[UUID] | None,
@@ -40,7 +44,9 @@ AfterOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="How long an attempt may take.", show_default=False),
+    typer.Option(
+        metavar="TIME", parser=seconds, help="How long an attempt may take.", show_default=False
+    ),
 ]
 
 

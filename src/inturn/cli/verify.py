@@ -19,7 +19,7 @@ from rich.text import Text
 
 from inturn.cli.call import Call, command
 from inturn.cli.exits import ExitCode, complain
-from inturn.cli.options import flag
+from inturn.cli.options import flag, seconds_from
 from inturn.cli.plain import plain
 from inturn.model.errors import BadInput
 
@@ -37,7 +37,10 @@ JobsOption = Annotated[
     typer.Option(min=1, help="Submit at least so many; 2,000 if nothing is said."),
 ]
 SecondsOption = Annotated[
-    float | None, typer.Option(min=1.0, help="Submit for at least so many seconds.")
+    float | None,
+    typer.Option(
+        metavar="TIME", parser=seconds_from(1.0), help="Submit for at least so many seconds."
+    ),
 ]
 WorkersOption = Annotated[int, typer.Option(min=1, max=100, help="How many worker processes.")]
 ProducersOption = Annotated[int, typer.Option(min=1, max=100, help="How many producer processes.")]
@@ -55,7 +58,10 @@ FaultsOption = Annotated[
     ),
 ]
 EveryOption = Annotated[
-    float, typer.Option("--every", min=0.05, help="Seconds between two faults, about.")
+    float,
+    typer.Option(
+        metavar="TIME", parser=seconds_from(0.05), help="Seconds between two faults, about."
+    ),
 ]
 KeepOption = Annotated[
     Path | None,

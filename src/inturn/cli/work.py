@@ -16,10 +16,9 @@ import typer
 
 from inturn.cli.call import Call, command
 from inturn.cli.journal import Journal
-from inturn.cli.options import flag
+from inturn.cli.options import flag, seconds
 from inturn.cli.settings import VARIABLE
 from inturn.model import bounds
-from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 
 if TYPE_CHECKING:
@@ -55,17 +54,23 @@ SlotsOption = Annotated[
     ),
 ]
 LeaseOption = Annotated[
-    str,
+    float,
     typer.Option(
         metavar="TIME",
+        parser=seconds,
         envvar="INTURN_LEASE",
         help="How long after a worker died its jobs stay with it.",
+        show_default="30s",
     ),
 ]
 SweepOption = Annotated[
-    str,
+    float,
     typer.Option(
-        metavar="TIME", envvar="INTURN_SWEEP", help="How often to look for jobs of dead workers."
+        metavar="TIME",
+        parser=seconds,
+        envvar="INTURN_SWEEP",
+        help="How often to look for jobs of dead workers.",
+        show_default="10s",
     ),
 ]
 ProcessesOption = Annotated[
@@ -137,8 +142,8 @@ def _work(
     target: TargetArgument = None,
     queue: QueuesOption = None,
     slots: SlotsOption = 100,
-    lease: LeaseOption = "30s",
-    sweep: SweepOption = "10s",
+    lease: LeaseOption = bounds.LEASE_SECONDS_DEFAULT,
+    sweep: SweepOption = 10.0,
     processes: ProcessesOption = "1",
     name: NameOption = None,
     health_file: HealthFileOption = None,
@@ -164,8 +169,8 @@ def _work(
         store=_named_store(call),
         queues=tuple(queue) if queue else None,
         slots=slots,
-        lease_seconds=_seconds("--lease", lease),
-        sweep_seconds=_seconds("--sweep", sweep),
+        lease_seconds=lease,
+        sweep_seconds=sweep,
         until_empty=drain,
     )
     desk = _Desk(health_file, health_port, health_host)
@@ -225,13 +230,6 @@ def _named_store(call: Call) -> str | None:
 
 def _name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except BadInput as error:
-        raise BadInput(f"{option}: {error}.") from None
 
 
 def _number(processes: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from inturn.demo.diary import Diary
-from inturn.policy.retry import RetryPolicy
+from inturn.policy.retry import RetryPolicy, describe
 from inturn.queue.app import App
 from inturn.queue.context import Context
 
@@ -76,7 +76,7 @@ async def _noted(ctx: Context, work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception as error:
-        note = f"{type(error).__name__}: {error}"
+        note = describe(error)
         diary.write("failed", job=ctx.id, attempt=ctx.attempt, token=ctx.token, note=note)
         raise
     diary.write("done", job=ctx.id, attempt=ctx.attempt, token=ctx.token)

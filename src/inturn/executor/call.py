@@ -40,7 +40,10 @@ def call_of(job: Any) -> tuple[Call, int]:
     The first lines are for plain functions, which are the most, and cost a fraction of the rest.
     """
     if type(job) is FunctionType:
-        return job, ON_LOOP if job.__code__.co_flags & _CO_COROUTINE else ON_THREAD
+        code = job.__code__
+        if (code.co_argcount or code.co_kwonlyargcount) and (missing := _missing(job)):
+            raise _incomplete(job, missing, job)
+        return job, ON_LOOP if code.co_flags & _CO_COROUTINE else ON_THREAD
     if type(job) is CoroutineType:
         job.close()
         raise BadInput(
@@ -50,10 +53,53 @@ def call_of(job: Any) -> tuple[Call, int]:
     if not isinstance(job, type):  # a class is mostly an object that someone forgot to make
         run = getattr(job, "run", None)
         if callable(run):
+            if missing := _missing(run):
+                raise _incomplete(run, missing, job)
             return _placed(run)
         if callable(job):
+            if missing := _missing(job):
+                raise _incomplete(job, missing, job)
             return _placed(job)
     raise BadInput(f"a job must be a function or an object with run(), not {shown(job)}.")
+
+
+def _missing(call: Any) -> list[str]:
+    """Return the parameters that a call without arguments leaves open.
+
+    Read from the code itself: ``inspect.signature`` costs more than all else of a submit.
+    """
+    placed = 0
+    named: dict[str, Any] = {}
+    while type(call) is not FunctionType:
+        if isinstance(call, MethodType):
+            placed += 1
+            call = call.__func__
+        elif isinstance(call, partial):
+            placed += len(call.args)
+            named |= call.keywords
+            call = call.func
+        else:  # an object whose class says how it is called
+            placed += 1
+            call = inspect.getattr_static(type(call), "__call__", None)
+            if type(call) is not FunctionType:
+                return []  # not written in Python: it says for itself what it needs
+    code = call.__code__
+    count = code.co_argcount
+    if count <= placed and not code.co_kwonlyargcount:
+        return []
+    left = code.co_varnames[placed : count - len(call.__defaults__ or ())]
+    if code.co_kwonlyargcount:
+        named |= call.__kwdefaults__ or {}
+        left += code.co_varnames[count : count + code.co_kwonlyargcount]
+    return [repr(name) for name in left if name not in named]
+
+
+def _incomplete(call: Any, missing: list[str], job: Any) -> BadInput:
+    named = shown(job) if call is job else f"run() of {shown(job)}"
+    return BadInput(
+        f"a job is called without arguments, and {named} needs {', '.join(missing)}. Give it "
+        f"what it needs with functools.partial."
+    )
 
 
 def _placed(call: Any) -> tuple[Call, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -60,6 +61,7 @@ class ExecutorSettings:
         _checked("jitter", check_number, self.jitter, 0.0, 1.0)
         for name in ("enqueue_timeout", "base_backoff", "max_interval"):
             object.__setattr__(self, name, seconds(name, getattr(self, name)))
+        self._check_backoff()
         if not self.slots:
             object.__setattr__(self, "slots", min(self.shards, bounds.SLOTS_MAX))
         if not self.depth_max:
@@ -68,6 +70,15 @@ class ExecutorSettings:
             known = " or ".join(repr(str(one)) for one in OnDead)
             raise InvalidSetting(f"on_dead is {self.on_dead!r}; it may be {known}.")
         object.__setattr__(self, "on_dead", OnDead(self.on_dead))
+
+    def _check_backoff(self) -> None:
+        """Refuse a first wait that would be cut short without a word."""
+        base, longest = float(self.base_backoff), float(self.max_interval)
+        if base > longest:
+            raise InvalidSetting(
+                f"base_backoff is {base:g} s, and max_interval, the longest wait there may be, "
+                f"{longest:g} s. Raise max_interval, or lower base_backoff."
+            )
 
     @classmethod
     def from_environment(
@@ -78,11 +89,9 @@ class ExecutorSettings:
         try:
             return cls(**said)
         except InvalidSetting as error:
-            found = said.keys() - overrides.keys()
-            named = [name for name in found if str(error).startswith(f"{name} ")]
-            if not named:
-                raise
-            raise InvalidSetting(PREFIX + named[0].upper() + str(error)[len(named[0]) :]) from error
+            raise InvalidSetting(
+                _by_variables(str(error), said.keys() - overrides.keys())
+            ) from error
 
     @classmethod
     def said(
@@ -120,9 +129,16 @@ def seconds(name: str, given: Seconds) -> float:
         try:
             given = parse_duration(given)
         except BadInput as error:
-            raise InvalidSetting(f"{name} is {error}.") from error
+            raise InvalidSetting(f"{name} cannot be read: {error}") from error
     _checked(name, check_number, given, 0.0, bounds.WAIT_SECONDS_MAX)
     return float(given)
+
+
+def _by_variables(text: str, names: Collection[str]) -> str:
+    """Return what is said of settings with the variables' names for those that come from them."""
+    for name in names:
+        text = re.sub(rf"(?<![\w'\"]){name}\b", PREFIX + name.upper(), text)
+    return text
 
 
 def _warn_of_unknown(environment: Mapping[str, str], known: Collection[str]) -> None:

@@ -37,5 +37,5 @@ def parse_duration(text: str) -> float:
 
 def _complaint(given: str) -> str:
     if _NUMBER.fullmatch(given):
-        return f"{given!r} has no unit; write {given}s for seconds or {given}ms for milliseconds"
-    return f"{given!r} is no length of time; write for example 100ms, 20s or 1m30s"
+        return f"{given!r} has no unit; write {given}s for seconds or {given}ms for milliseconds."
+    return f"{given!r} is no length of time; write for example 100ms, 20s or 1m30s."

@@ -112,7 +112,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job with its state and everything a person asks about it.
 
-    ``ahead`` counts the jobs that stand before a waiting job in its lane. ``run_at`` is when a
+    ``ahead`` counts the jobs that stand before a waiting job in its lane: with a key it waits for
+    them to end, without one they are only claimed before it. ``run_at`` is when a
     scheduled or retrying job is due. ``waits_for`` are the jobs a blocked one still waits for.
     ``attempt`` is the number of attempts counted so far.
     """

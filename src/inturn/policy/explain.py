@@ -142,7 +142,7 @@ def _waiting(facts: Facts) -> str:
         return f"It waits until {_time(view.run_at)}{_unless_held(facts)}."
     if view.ahead and _held(facts) is None and facts.taken:
         jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
-        return f"It is ready, behind {jobs} of its kind."
+        return f"It will be claimed after {jobs} of its kind, and waits for none of them."
     return f"It is {_next(facts)}{_alone(facts)}."
 
 

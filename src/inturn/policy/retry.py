@@ -50,7 +50,7 @@ def after_failure(
 ) -> Verdict:
     """Decide what becomes of a job whose attempt has just failed."""
     if isinstance(error, Reject):
-        return Bury(f"rejected: {error}")
+        return Bury(_with_words("rejected", error))
     if isinstance(error, RetryLater):
         if error.counted and attempt >= policy.attempts_max:
             return _spent(attempt, str(error))
@@ -64,11 +64,16 @@ def after_failure(
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's class and its words, whatever its own ``str`` may raise."""
+    """Return an error's class and its words, if it has any, whatever its own ``str`` may raise."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return _with_words(type(error).__name__, error)
     except Exception:
         return f"{type(error).__name__} (whose text cannot be read)"
+
+
+def _with_words(what: str, error: BaseException) -> str:
+    words = str(error)
+    return f"{what}: {words}" if words.strip() else what
 
 
 def _spent(attempt: int, error: str) -> Bury:

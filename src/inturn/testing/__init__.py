@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inturn.testing.clock import HandClock
     from inturn.testing.drained import Drained, Ran
+    from inturn.testing.errors import DrainTimeout
     from inturn.testing.sandbox import Sandbox, private
     from inturn.testing.submission import Submission
 
-__all__ = ["Drained", "HandClock", "Ran", "Sandbox", "Submission", "private"]
+__all__ = ["DrainTimeout", "Drained", "HandClock", "Ran", "Sandbox", "Submission", "private"]
 
 _HOMES = {
+    "DrainTimeout": "inturn.testing.errors",
     "Drained": "inturn.testing.drained",
     "HandClock": "inturn.testing.clock",
     "Ran": "inturn.testing.drained",

@@ -15,6 +15,7 @@ import msgspec
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.model.payload import encode_payload
+from inturn.policy.dedupe import default_dedupe
 from inturn.queue.arguments import encode_other
 from inturn.queue.job import Job
 
@@ -74,9 +75,7 @@ class Expected:
                 differences[name] = (wanted, value)
         for name, wanted in self._options.items():
             value = getattr(found, name)
-            if name == "dedupe" and isinstance(wanted, bool):
-                value = value is not None
-            if value != wanted:
+            if value != (_dedupe(wanted, found) if name == "dedupe" else wanted):
                 differences[f"using {name}"] = (wanted, value)
         return differences
 
@@ -136,6 +135,13 @@ def _changed_options(job: Job[Any, Any]) -> dict[str, Any]:
     given = msgspec.structs.asdict(job.options)
     del given["dedupe_seconds"]  # a length of memory, and not what was submitted
     return {name: value for name, value in given.items() if value != getattr(declared, name)}
+
+
+def _dedupe(wanted: str | bool | None, found: Submission) -> str | None:
+    """Return the dedupe key that a submission with such arguments has if it was made as wanted."""
+    if wanted is True:
+        return default_dedupe(found.kind, found.new.payload)
+    return wanted or None
 
 
 def _plain(value: Any) -> Any:

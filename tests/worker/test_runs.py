@@ -1,0 +1,163 @@
+"""Leases in a worker's hands: what is started, what is given back, and what is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from inturn.executor import Executor
+from inturn.model.job import JobState, LeasedJob
+from inturn.model.lease import Claim
+from inturn.policy.settlement import Settlement
+from inturn.policy.verdict import Done, Release
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.worker import hands as hands_module
+from inturn.worker.attempt import Attempts
+from inturn.worker.hands import Hands
+from inturn.worker.runs import Run, Runs
+from inturn.worker.way import LeaseWay
+from tests.worker.conftest import SECONDS_MAX, until
+
+WORKER = "w1"
+
+
+@asynccontextmanager
+async def handling(app: App) -> AsyncIterator[Hands]:
+    """Hands for an app's jobs, and an executor; what they are to claim and settle is the test's."""
+    store = await app.lend()
+
+    def make_way(run: Run, job: LeasedJob) -> LeaseWay:
+        return LeaseWay(store, WORKER, run, job, 60.0)
+
+    attempts = {kind: Attempts(job, Random(1), watch=None) for kind, job in app.jobs.items()}
+    async with Executor(shards=1, slots=8, queue_size=100, max_attempts=1) as executor:
+        hands = Hands(attempts, {}, make_way=make_way, rouse=lambda: None)
+        hands.executor = executor
+        yield hands
+
+
+async def claim_all(app: App, jobs: int) -> Claim:
+    """Claim all jobs of the one lane there is."""
+    [claim] = await app.run(lambda store: store.claim("default", jobs_max=jobs, worker=WORKER))
+    assert len(claim.jobs) == jobs
+    return claim
+
+
+async def collected(hands: Hands, jobs: int) -> list[Settlement]:
+    """Wait until so many jobs have ended, and return what is to be said of them."""
+    ended = 0
+
+    def all_have() -> bool:
+        nonlocal ended
+        ended += hands.collect()[0]
+        return ended >= jobs
+
+    await until(all_have)
+    return hands.runs.settlements()
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+@pytest.mark.parametrize("is_slow", [True, False], ids=["slow", "quick"])
+async def test_behind_a_slow_job_of_a_lane_nothing_starts(
+    app: App, is_slow: bool, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hands_module, "SLOW_SECONDS", 0.0 if is_slow else SECONDS_MAX)
+    ran: list[int] = []
+
+    async def on_loop(n: int) -> None:
+        ran.append(n)
+
+    def on_thread(n: int) -> None:
+        ran.append(n)
+
+    work = app.job(on_loop).using(key="a") if is_async else app.job(on_thread).using(key="a")
+    tickets = await app.submit_many([work.call(n) for n in range(4)])
+    claim = await claim_all(app, 4)
+    async with handling(app) as hands:
+        await hands.begin([claim])
+        said = await collected(hands, 2 if is_slow else 4)
+        assert hands.is_empty
+    [settlement] = said
+    verdicts = [type(outcome.verdict) for outcome in settlement.outcomes]
+    await app.run(lambda store: store.settle(said, worker=WORKER))
+    states = [(await ticket.status()).state for ticket in tickets]
+    if is_slow:
+        assert (ran, verdicts) == ([0], [Done, Release])
+        assert states == [JobState.DONE, *[JobState.WAITING] * 3]
+    else:
+        assert (ran, verdicts) == ([0, 1, 2, 3], [Done] * 4)
+        assert states == [JobState.DONE] * 4
+
+
+async def test_a_transaction_in_a_lane_waits_until_the_jobs_before_it_are_settled(
+    app: App,
+) -> None:
+    """A lane is settled in order, and this one's first job has ended without being settled yet."""
+    entered: list[int] = []
+    before = asyncio.Event()
+
+    @app.job
+    async def work(ctx: Context, n: int) -> None:
+        if n:
+            before.set()
+            async with ctx.transaction():
+                entered.append(n)
+
+    tickets = await app.submit_many([work.using(key="a").call(n) for n in range(2)])
+    claim = await claim_all(app, 2)
+    async with handling(app) as hands:
+        [run] = await hands.begin([claim])
+        async with asyncio.timeout(SECONDS_MAX):
+            await before.wait()
+        for _ in range(20):  # time enough to open a transaction, if nothing holds it up
+            await app.run(lambda store: store.now())
+        assert entered == []
+        said = await collected(hands, 1)
+        await app.run(lambda store: store.settle(said, worker=WORKER))
+        run.tell(sum(len(one.outcomes) for one in said))
+        await collected(hands, 1)
+    assert entered == [1]
+    assert [(await ticket.status()).state for ticket in tickets] == [JobState.DONE] * 2
+
+
+async def test_who_waits_for_what_a_lost_lease_will_not_say_waits_no_more(app: App) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await work.using(key="a").submit()
+    run = Run(await claim_all(app, 1))
+    async with asyncio.timeout(SECONDS_MAX):
+        await run.said()  # nothing is owed
+        run.owe()
+        waiting = asyncio.create_task(run.said())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        run.lose()
+        await waiting
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_a_lease_is_kept_until_the_store_has_heard_all_and_then_forgotten(
+    app: App, key: str | None
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await app.submit_many([work.using(key=key).call() for _ in range(3)])
+    claim = await claim_all(app, 3)
+    async with handling(app) as hands:
+        await hands.begin([claim])
+        said = await collected(hands, 3)
+        runs: Runs = hands.runs
+        assert (runs.leases(), runs.find(claim.lease)) == ([claim.lease], None)
+        await app.run(lambda store: store.settle(said, worker=WORKER))
+        for settlement in said:
+            runs.settled(settlement.lease)
+        assert runs.leases() == []
+        runs.settled(claim.lease)  # heard twice, as after an answer that was lost
+        assert runs.leases() == []
