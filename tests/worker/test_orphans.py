@@ -46,9 +46,16 @@ class Doomed:
 
     async def kill_guard(self) -> None:
         """Kill the process that would end the children."""
-        [guard] = self._guards()
+        [guard] = self.guards()
         os.kill(guard, signal.SIGKILL)
         await until(lambda: is_gone(guard))
+
+    def guards(self) -> list[int]:
+        """Return the pids of the processes that would end the children."""
+        pid = self.worker.pid
+        started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        program = os.fsencode(guard_process.__file__)
+        return [int(one) for one in started if program in Path(f"/proc/{one}/cmdline").read_bytes()]
 
     def end_all(self) -> None:
         """Leave nothing of a test that failed."""
@@ -57,12 +64,6 @@ class Doomed:
                 for pid in map(int, path.read_text().split()):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-
-    def _guards(self) -> list[int]:
-        pid = self.worker.pid
-        started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        program = os.fsencode(guard_process.__file__)
-        return [int(one) for one in started if program in Path(f"/proc/{one}/cmdline").read_bytes()]
 
     async def _read(self, path: Path) -> list[int]:
         await until(lambda: path.exists() or self.worker.returncode is not None)
@@ -134,9 +135,10 @@ async def test_a_child_that_nobody_guards_looks_for_itself(start: Start) -> None
 
 
 async def test_a_guard_ends_with_its_worker_and_not_by_a_signal_to_all(start: Start) -> None:
-    doomed = await start("waits")
+    doomed = await start("blocks")
     pids = await doomed.children()
-    [guard] = doomed._guards()
+    [guard] = doomed.guards()
+    await until(lambda: ignores(guard, signal.SIGHUP))  # it has begun
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(guard, number)
     await doomed.kill()
@@ -154,7 +156,7 @@ PARENT = f"""
 import os, subprocess, sys, time
 started = subprocess.Popen(
     [sys.executable, "-c", {CHILD!r}, sys.argv[1], str(os.getpid())],
-    pass_fds=[int(sys.argv[1])], start_new_session=True,
+    pass_fds=[int(sys.argv[1])], start_new_session=True, stdout=subprocess.DEVNULL,
 )
 print(started.pid, flush=True)
 time.sleep(600)
@@ -187,6 +189,12 @@ async def test_a_signal_ends_a_child_only_when_its_worker_is_gone(number: signal
             await parent.wait()
             if pid and not is_gone(pid):
                 os.kill(pid, signal.SIGKILL)
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    [mask] = [line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def ask(line: socket.socket) -> None:
