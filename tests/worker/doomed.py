@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from inturn import App, Worker
+from tests.worker.conftest import until
 from tests.worker.process_jobs import announce
 
 LONG_SECONDS = 600
@@ -64,8 +65,7 @@ async def main(what: str, path: str) -> None:
         announce(Path(path), str(pid))
     elif what != "imports":
         await app.jobs[what].submit(path)
-        while not Path(path).exists():
-            await asyncio.sleep(0.01)
+        await until(Path(path).exists)
     if len(sys.argv) > 3:
         fork(sys.argv[3])
     await running

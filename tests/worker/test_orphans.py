@@ -61,13 +61,13 @@ class Doomed:
         """Leave nothing of a test that failed."""
         for path in (self._path, self._fork_path):
             if path.exists():
-                for pid in map(int, path.read_text().split()):
+                for pid in pids_in(path):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
 
     async def _read(self, path: Path) -> list[int]:
         await until(lambda: path.exists() or self.worker.returncode is not None)
-        return [int(pid) for pid in path.read_text().split()]
+        return pids_in(path)
 
 
 @pytest_asyncio.fixture
@@ -189,6 +189,10 @@ async def test_a_signal_ends_a_child_only_when_its_worker_is_gone(number: signal
             await parent.wait()
             if pid and not is_gone(pid):
                 os.kill(pid, signal.SIGKILL)
+
+
+def pids_in(path: Path) -> list[int]:
+    return [int(pid) for pid in path.read_text().split()]
 
 
 def ignores(pid: int, number: signal.Signals) -> bool:

@@ -26,7 +26,6 @@ from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.program import find_job
 
-
 LOOK_SECONDS = 1.0  # between two looks at who its parent is
 LAST_SECONDS_MAX = 5.0  # from being wanted no more until it is gone
 
