@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from itertools import count
@@ -25,15 +26,23 @@ from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.program import find_job
 
+LOOK_SECONDS = 1.0  # between two looks at who its parent is
+LAST_SECONDS_MAX = 5.0  # from being wanted no more until it is gone
 
-def main(descriptor: int) -> None:
+
+def main(descriptor: int, worker: int) -> None:
     """Take jobs from the socket of this number, one at a time, until it is closed."""
+
     # A terminal or a supervisor signals all of a worker's processes at once, and what runs is to
-    # be finished: the worker says when a child ends. No SIG_IGN, which programs that a handler
-    # starts would inherit.
+    # be finished: the worker says when a child ends, as long as there is one. No SIG_IGN, which
+    # programs that a handler starts would inherit.
+    def signalled(*_: object) -> None:
+        if os.getppid() != worker:
+            _end_all()
+
     for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, _leave_it_to_the_worker)
-    Child(Line(socket.socket(fileno=descriptor))).run()
+        signal.signal(name, signalled)
+    Child(Line(socket.socket(fileno=descriptor)), worker).run()
 
 
 class Line:
@@ -67,9 +76,9 @@ class Line:
 class Child:
     """Makes attempts on the main thread, while another listens to the worker."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._begins: SimpleQueue[wire.Begin | None] = SimpleQueue()
+    def __init__(self, line: Line, worker: int) -> None:
+        self._line, self._worker = line, worker
+        self._orders: SimpleQueue[wire.Welcome | wire.Begin | None] = SimpleQueue()
         self._asked: dict[int, Future[wire.Answer]] = {}
         self._numbers = count(1)
         self._is_busy = False
@@ -78,16 +87,19 @@ class Child:
 
     def run(self) -> None:
         """Find the jobs, then make attempts until the worker wants no more."""
-        welcome = self._line.hear()
-        if not isinstance(welcome, wire.Welcome):
-            return
-        self._line.say(wire.Ready(self._find(welcome)))
+        # They watch while modules are imported as well, which may take for ever.
         threading.Thread(target=self._listen, name="inturn-line", daemon=True).start()
-        while (begin := self._begins.get()) is not None:
-            verdict = self._attempt(begin).verdict
-            assert not isinstance(verdict, Release), "an attempt was made"
+        threading.Thread(target=self._look, name="inturn-parent", daemon=True).start()
+        while (order := self._orders.get()) is not None:
+            answer: wire.Ready | wire.Ended
+            if isinstance(order, wire.Welcome):
+                answer = wire.Ready(self._find(order))
+            else:
+                verdict = self._attempt(order).verdict
+                assert not isinstance(verdict, Release), "an attempt was made"
+                answer = wire.Ended(verdict)
             self._is_busy = False
-            self._line.say(wire.Ended(verdict))
+            self._line.say(answer)
 
     async def ask(
         self, verb: Literal["heartbeat", "progress"], fraction: float = 0.0, note: str = ""
@@ -132,15 +144,30 @@ class Child:
         return asyncio.run(on_loop())
 
     def _listen(self) -> None:
-        while (word := self._line.hear()) is not None:
-            if isinstance(word, wire.Begin):
-                self._is_busy = True
-                self._begins.put(word)
-            elif isinstance(word, wire.Answer) and (asked := self._asked.pop(word.number, None)):
-                asked.set_result(word)
-        if self._is_busy:
-            _end_all()
-        self._begins.put(None)
+        try:
+            while (word := self._line.hear()) is not None:
+                if isinstance(word, wire.Welcome | wire.Begin):
+                    self._is_busy = True
+                    self._orders.put(word)
+                elif isinstance(word, wire.Answer) and (
+                    asked := self._asked.pop(word.number, None)
+                ):
+                    asked.set_result(word)
+        finally:  # whatever keeps it from listening, such as no memory: nobody else would hear
+            self._leave()
+
+    def _look(self) -> None:
+        """Notice that the worker is gone although the line is open: in a process it forked."""
+        while os.getppid() == self._worker:
+            time.sleep(LOOK_SECONDS)
+        self._leave()
+
+    def _leave(self) -> None:
+        """End with what runs; without anything, in good order if that is a matter of seconds."""
+        if not self._is_busy:
+            self._orders.put(None)
+            time.sleep(LAST_SECONDS_MAX)  # a handler's thread, or what it left for the exit
+        _end_all()
 
 
 class LineWay:
@@ -172,10 +199,6 @@ class LineWay:
             raise LeaseLost([self._token])
         if answer.error is not None:
             raise StoreError(answer.error)
-
-
-def _leave_it_to_the_worker(*_: object) -> None:
-    pass
 
 
 def _end_all() -> NoReturn:

@@ -22,6 +22,7 @@ from inturn.queue.context import Way
 from inturn.queue.job import Job
 from inturn.queue.places import unfindable
 from inturn.worker import wire
+from inturn.worker.guard import Guard
 from inturn.worker.program import Program, check_found
 from inturn.worker.watch import took_too_long
 
@@ -32,7 +33,7 @@ DRAIN_SECONDS = 0.5  # for the last words of one that is gone
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from inturn.worker.child import main; main(int(sys.argv[1]))"
+    "from inturn.worker.child import main; main(int(sys.argv[1]), int(sys.argv[3]))"
 )
 
 
@@ -41,6 +42,7 @@ class Children:
 
     def __init__(self, jobs: Sequence[Job[Any, Any]]) -> None:
         self._jobs = jobs
+        self._guard = Guard()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -49,6 +51,7 @@ class Children:
         if self._jobs:
             for job in self._jobs:
                 check_found(job)
+            await self._guard.start()
             self._keep(await self._new())
 
     async def stop(self) -> None:
@@ -57,6 +60,7 @@ class Children:
             self._end(child)
         if self._ending:
             await asyncio.wait(self._ending)
+        await self._guard.stop()
 
     async def attempt(self, token: int, leased: LeasedJob, way: Way) -> Done | Retry | Bury:
         """Have a child make an attempt; return its verdict.
@@ -99,7 +103,7 @@ class Children:
         ending.add_done_callback(self._ending.discard)
 
     async def _new(self) -> Child:
-        child = await Child.start()
+        child = await Child.start(self._guard)
         try:
             modules = {job.kind: job.module for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
@@ -126,7 +130,7 @@ class Child:
         self._process, self._reader, self._writer = process, reader, writer
 
     @classmethod
-    async def start(cls) -> Child:
+    async def start(cls, guard: Guard) -> Child:
         """Start a process of its own session, so that it can be killed with all it started.
 
         It is spawned and not forked, for a worker has threads, and shares nothing with it but
@@ -135,19 +139,21 @@ class Child:
         ours, theirs = socket.socketpair()
         path = msgspec.json.encode(sys.path)
         with theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)
             try:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
-                    *("-c", _BOOT, str(theirs.fileno()), path.decode()),
+                    *("-c", _BOOT, str(theirs.fileno()), path.decode(), str(os.getpid())),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
             except BaseException:
-                ours.close()
+                writer.close()
                 raise
-        return cls(process, *await asyncio.open_connection(sock=ours))
+        guard.watch(process)  # before it can run anything of an app's
+        return cls(process, reader, writer)
 
     @property
     def lives(self) -> bool:
