@@ -241,7 +241,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(OutOfBounds, match="keep_result"):
         app.job(kind="a", keep_result=-1.0)(_plain)
     with pytest.raises(BadInput, match="attempts"):
-        app.job(kind="b", attempts=0)(_plain).call(1)
+        app.job(kind="b", attempts=0)
     with pytest.raises(BadInput, match="after takes"):
         app.job(kind="c")(_plain).using(after=[3])  # type: ignore[list-item]
     job = app.job(kind="d", attempts=3, retry=RetryPolicy(base_seconds=0.2))(_plain)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from inturn.model.errors import BadInput
 from inturn.policy.retry import (
     CRASH_DELAY_SECONDS_MAX,
     Reject,
@@ -25,6 +27,26 @@ PLAIN = RetryPolicy(attempts_max=5, base_seconds=0.2, cap_seconds=5.0, jitter=0.
 def test_001_12_delays_are_200_400_800_milliseconds_and_so_on_up_to_the_cap() -> None:
     delays = [PLAIN.delay_seconds(attempt, Random(1)) for attempt in range(1, 9)]
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"attempts_max": 0}, "attempts_max is 0; it may be 1 to 1000"),
+        ({"attempts_max": 2.0}, "attempts_max must be a whole number"),
+        ({"base_seconds": -1}, "base_seconds is -1; it may be 0 to"),
+        ({"base_seconds": float("nan")}, "base_seconds must be a finite number"),
+        ({"cap_seconds": float("inf")}, "cap_seconds must be a finite number"),
+        ({"jitter": 1.5}, "jitter is 1.5; it may be 0 to 1"),
+        ({"permanent": ValueError}, "permanent must be a tuple of classes of errors"),
+        ({"permanent": (ValueError("no"),)}, "permanent must be a tuple of classes of errors"),
+    ],
+)
+def test_a_policy_that_no_job_could_be_tried_by_is_refused_at_once(
+    wrong: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadInput, match=words):
+        RetryPolicy(**wrong)
 
 
 @given(

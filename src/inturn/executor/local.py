@@ -28,7 +28,6 @@ from inturn.executor.turns import Turns
 from inturn.model import bounds, events
 from inturn.model.admissible import check_name
 from inturn.model.errors import (
-    BadInput,
     EarlierFailure,
     InvalidName,
     WaitsForItself,
@@ -83,7 +82,6 @@ class LocalExecutor:
             on_dead=on_dead,
         )
         check_error_handler(error_handler)
-        _check_permanent(permanent)
         policy = RetryPolicy(
             attempts_max=max_attempts,
             base_seconds=float(self.settings.base_backoff),
@@ -346,10 +344,3 @@ class LocalExecutor:
 
     def _no_key(self, key: object) -> InvalidName:
         return InvalidName(f"the key must be text, not {type(key).__name__}.")
-
-
-def _check_permanent(given: object) -> None:
-    if not isinstance(given, tuple) or not all(
-        isinstance(one, type) and issubclass(one, BaseException) for one in given
-    ):
-        raise BadInput("permanent must be a tuple of classes of errors.")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from inturn.model import bounds
+from inturn.model.admissible import check_number, check_whole
+from inturn.model.errors import BadInput
 from inturn.policy.verdict import Bury, Retry, Verdict
 
 
@@ -37,6 +40,18 @@ class RetryPolicy:
     cap_seconds: float = 300.0
     jitter: float = 1.0
     permanent: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no job could be tried by, where it is written and not when a job fails."""
+        check_whole("attempts_max", self.attempts_max, 1, bounds.ATTEMPTS_MAX)
+        check_number("base_seconds", self.base_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        check_number("cap_seconds", self.cap_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        check_number("jitter", self.jitter, 0.0, 1.0)
+        permanent: object = self.permanent
+        if not isinstance(permanent, tuple) or not all(
+            isinstance(one, type) and issubclass(one, BaseException) for one in permanent
+        ):
+            raise BadInput("permanent must be a tuple of classes of errors.")
 
     def delay_seconds(self, attempt: int, random: Random) -> float:
         """Return how long to wait after the given attempt (the first is 1) has failed."""

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from inturn.model import bounds
-from inturn.model.admissible import check_name, check_number, listed, shown
+from inturn.model.admissible import check_name, check_number, check_whole, listed, shown
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
 from inturn.policy.retry import RetryPolicy
@@ -144,6 +144,7 @@ class App:
         """
         policy = retry or RetryPolicy()
         if attempts is not None:
+            check_whole("attempts", attempts, 1, bounds.ATTEMPTS_MAX)
             policy = replace(policy, attempts_max=attempts)
         settings = {
             "options": Options(queue=queue, priority=priority),
