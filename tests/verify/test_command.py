@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from inturn.queue.app import App
 from inturn.verify.faults import NAMES
 from inturn.verify.final import NAME, Final
 from inturn.verify.history import Accepted, Reader
@@ -61,6 +64,34 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
     assert "P2 accounted: 1" in ran.out
     assert f"job {lost} was accepted and is gone" in ran.out
     assert ran.err.startswith("inturn: ")
+
+
+def test_a_history_with_a_line_that_is_none_is_refused(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes((kept / NAME).read_bytes())
+    (tmp_path / "run.1.jsonl").write_text("once upon a time\n")
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert "cannot be read" in ran.err
+
+
+def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, postgres_url: str) -> None:
+    asyncio.run(App(postgres_url).migrate())
+    ran = run_process(
+        *("verify", "--store", postgres_url, "--seconds", "600", "--every", "0.1"),
+        *("--fault", "stop-server", "--stop-command", "exit 7", "--start-command", "true"),
+        cwd=tmp_path,
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert "'exit 7' ended with 7" in ran.err
+
+
+def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, postgres_url: str) -> None:
+    asyncio.run(App(postgres_url).migrate())
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("drop schema public")
+    ran = run_process("verify", "--store", postgres_url, cwd=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert "cannot be made" in ran.err
 
 
 def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput, InturnError, StoreError
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.store.address import connect
@@ -159,12 +159,21 @@ class Verification:
             yield proxy, url
 
     async def _prepare(self, store: Store, settings: Settings) -> None:
+        try:
+            async with store.transaction() as transaction:
+                await transaction.execute(
+                    f"create table {settings.table} "
+                    f"(job varchar(36) not null, token bigint not null)"
+                )
+        except InturnError:
+            raise
+        except Exception as error:  # of the driver: which, depends on the store
+            raise CouldNotRun(
+                f"the table {settings.table}, of the effects of a run, cannot be made: {error}. "
+                f"Name a user who may make tables."
+            ) from error
         for queue in (settings.queue, settings.rounds):
             await store.configure(queue, QueueSettings(keep_done_seconds=KEEP_SECONDS))
-        async with store.transaction() as transaction:
-            await transaction.execute(
-                f"create table {settings.table} (job varchar(36) not null, token bigint not null)"
-            )
 
     async def _go(self, store: Store, settings: Settings, proxy: Proxy | None) -> Final:
         """Run the crew until all is done; return the store's last word."""
@@ -193,7 +202,7 @@ class Verification:
             await crew.start()
             await self._until_begun(reader, crew)
             injecting = asyncio.create_task(injector.run(over))
-            await self._produce(reader, crew, driver)
+            await self._produce(reader, crew, driver, injecting)
             over.set()
             await injecting
             await crew.stop_producers()
@@ -232,10 +241,12 @@ class Verification:
                     roles.add(who.partition("-")[0])
             await asyncio.sleep(TICK_SECONDS)
 
-    async def _produce(self, reader: history.Reader, crew: Crew, driver: Driver) -> None:
+    async def _produce(
+        self, reader: history.Reader, crew: Crew, driver: Driver, injecting: asyncio.Task[None]
+    ) -> None:
         """Let producers submit, no faster than workers can follow, until there is enough."""
         began_at, is_open = monotonic(), True
-        while not self._interrupts:
+        while not self._interrupts and not injecting.done():
             self._look(reader, "running")
             if self._is_enough(monotonic() - began_at):
                 return
