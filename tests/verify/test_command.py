@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from inturn.queue.app import App
 from inturn.verify.faults import NAMES
 from inturn.verify.final import NAME, Final
-from inturn.verify.history import Reader
+from inturn.verify.history import Accepted, Reader
 from tests.cli.support import run_process, start
+
+ACCEPTED_MIN = 10  # batches: some of their jobs are not due yet, or behind a gate
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -24,6 +30,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran = run_process(
         *("verify", "--jobs", "150", "--workers", "2", "--producers", "1", "--seed", "5"),
         *("--fault", "none", "--keep", str(folder / "history"), "--json"),
+        *("--stop-command", "stop it", "--start-command", "start it"),
         cwd=folder,
     )
     assert (ran.code, ran.err) == (0, "")
@@ -32,6 +39,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert report["jobs"] == report["done"] + report["cancelled"] >= 150
     assert report["faults"] == {}
     assert report["again"].startswith("inturn verify --seed 5 --jobs 150 --workers 2")
+    assert report["again"].endswith("--stop-command 'stop it' --start-command 'start it'")
     return folder / "history"
 
 
@@ -58,6 +66,34 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
     assert ran.err.startswith("inturn: ")
 
 
+def test_a_history_with_a_line_that_is_none_is_refused(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes((kept / NAME).read_bytes())
+    (tmp_path / "run.1.jsonl").write_text("once upon a time\n")
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert "cannot be read" in ran.err
+
+
+def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, postgres_url: str) -> None:
+    asyncio.run(App(postgres_url).migrate())
+    ran = run_process(
+        *("verify", "--store", postgres_url, "--seconds", "600", "--every", "0.1"),
+        *("--fault", "stop-server", "--stop-command", "exit 7", "--start-command", "true"),
+        cwd=tmp_path,
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert "'exit 7' ended with 7" in ran.err
+
+
+def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, postgres_url: str) -> None:
+    asyncio.run(App(postgres_url).migrate())
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("drop schema public")
+    ran = run_process("verify", "--store", postgres_url, cwd=tmp_path)
+    assert (ran.code, ran.out) == (3, "")
+    assert "cannot be made" in ran.err
+
+
 def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:
     ran = run_process("verify", "--keep", str(kept), cwd=tmp_path)
     assert (ran.code, ran.out) == (2, "")
@@ -68,23 +104,55 @@ def test_what_is_kept_holds_no_address(kept: Path) -> None:
     assert Final.read(kept).settings.store == ""
 
 
-def test_ctrl_c_stops_it_and_what_there_is_is_checked(tmp_path: Path) -> None:
+def begin(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a long run whose history lies in ``tmp_path``; return it when jobs were accepted."""
     process = start(
         *("verify", "--seconds", "600", "--workers", "1", "--producers", "1"),
-        *("--fault", "none", "--keep", str(tmp_path / "history")),
+        *("--fault", "none", *arguments),
         cwd=tmp_path,
+        environment={"TMPDIR": str(tmp_path)},
     )
     give_up_at = time.monotonic() + 120
-    while not any(
-        who.startswith("worker") for who, _ in Reader(tmp_path / "history").news()
-    ):  # until a worker is at work
+    while (
+        sum(
+            isinstance(event, Accepted)
+            for folder in tmp_path.glob("inturn-verify-*")
+            for _, event in Reader(folder).news()
+        )
+        < ACCEPTED_MIN
+    ):
         assert time.monotonic() < give_up_at
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_a_signal_stops_it_and_what_there_is_is_checked(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    process = begin(tmp_path)
+    process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, "")
     assert "stopped    before its end" in out
     assert "every promise was kept" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_second_signal_leaves_undone_is_cancelled(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'mine.db'}"
+    assert run_process("store", "migrate", "--store", url, cwd=tmp_path).code == 0
+    process = begin(tmp_path, "--store", url)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # another, for two of the same may arrive as one
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "")
+    assert "stopped    before its end" in out
+    shown = run_process("status", "--store", url, "--json", cwd=tmp_path)
+    queues = json.loads(shown.out)["queues"]
+    assert len(queues) == 2
+    states = ("waiting", "running", "scheduled", "retrying", "blocked", "dead")
+    assert {name: sum(row[name] for row in queues) for name in states} == dict.fromkeys(states, 0)
 
 
 def test_every_fault_is_listed(tmp_path: Path) -> None:
@@ -100,6 +168,8 @@ def test_every_fault_is_listed(tmp_path: Path) -> None:
         (("--fault", "kill-backend"), 2, "PostgreSQL"),
         (("--stop-command", "true"), 2, "belong together"),
         (("--check", "nowhere"), 3, "holds no history"),
+        (("--keep", "/dev/null/history"), 2, "cannot be the folder of a history"),
+        (("--keep", "/proc"), 2, "cannot be the folder of a history"),
         (("--store", "postgresql://127.0.0.1:1/nothing"), 3, "127.0.0.1"),
     ],
 )

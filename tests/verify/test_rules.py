@@ -41,14 +41,14 @@ class Story:
         self.said.append((who, msgspec.structs.replace(event, at=self.now)))
 
     def submit(
-        self, *jobs: history.Planned, answer: bool = True, ids: tuple[UUID, ...] = ()
+        self, *jobs: history.Planned, answer: bool = True, position: int | None = None
     ) -> None:
         self.calls += 1
         self.say("producer-1-1", history.Submitting(call=self.calls, jobs=jobs))
         if not answer:
             return
-        found = ids or tuple(job.id for job in jobs)
-        places = tuple(history.Place(id, None, None, False) for id in found)
+        lane = None if position is None else LANE
+        places = tuple(history.Place(job.id, lane, position, False) for job in jobs)
         self.say("producer-1-1", history.Accepted(call=self.calls, places=places))
 
     def claim(
@@ -135,6 +135,13 @@ def job(id: UUID, **about: object) -> history.Planned:
     return history.Planned(**(fields | about))  # type: ignore[arg-type]
 
 
+def prolong(story: Story, token: int) -> None:
+    kept = ((token, LANE),)
+    story.say(
+        "worker-1-1", history.Extended(asked_at=story.now + 0.9, lease_seconds=9.0, kept=kept)
+    )
+
+
 def sound() -> Story:
     """Two jobs of a key, one after the other."""
     story = Story()
@@ -169,6 +176,15 @@ def stories() -> Iterator[tuple[str, Story]]:
     yield "accounted", story
 
     story = sound()
+    story.end(B, JobState.DEAD, "it failed")
+    yield "accounted", story
+
+    story = sound()
+    story.submit(job(C, key=None))
+    story.end(C, JobState.WAITING)
+    yield "accounted", story
+
+    story = sound()
     story.is_drained = False
     yield "drained", story
 
@@ -188,9 +204,22 @@ def stories() -> Iterator[tuple[str, Story]]:
     story.claim("worker-3-1", 3, (B, 3, 1))
     yield "once", story
 
+    story = sound()
+    story.submit(job(C))
+    story.claim("worker-1-1", 3, (C, 3, 1))
+    story.now += 5.0
+    story.done("worker-2-1", 4, C, 4)
+    yield "once", story
+
     story = Story()
     story.submit(job(A, kind="effect"))
     story.done("worker-1-1", 1, A)
+    yield "effects", story
+
+    story = Story()
+    story.submit(job(A, kind="effect"))
+    story.effects = [(A, 1)]
+    story.end(A, JobState.DEAD, "it failed")
     yield "effects", story
 
     story = Story()
@@ -207,6 +236,11 @@ def stories() -> Iterator[tuple[str, Story]]:
     yield "places", story
 
     story = Story()
+    story.submit(job(A), position=2)
+    story.submit(job(B), position=1)
+    yield "places", story
+
+    story = Story()
     story.submit(job(A), job(B))
     story.claim("worker-1-1", 1, (A, 1, 1), (B, 2, 1))
     story.run("worker-1-1", 1, B)
@@ -219,6 +253,13 @@ def stories() -> Iterator[tuple[str, Story]]:
 
     story = Story()
     story.submit(job(A), job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1), (B, 2, 1))
+    story.run("worker-1-1", 1, A, ok=False)
+    story.run("worker-1-1", 1, B)
+    yield "order", story
+
+    story = Story()
+    story.submit(job(A), job(B))
     story.done("worker-1-1", 1, B, 2)
     story.done("worker-1-1", 2, A, 1)
     yield "order", story
@@ -226,6 +267,14 @@ def stories() -> Iterator[tuple[str, Story]]:
     story = Story()
     story.submit(job(A), job(B))
     story.claim("worker-1-1", 1, (A, 1, 1))
+    story.claim("worker-2-1", 2, (B, 2, 1))
+    yield "one lease", story
+
+    story = Story()
+    story.submit(job(A), job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1), (B, 2, 1))
+    prolong(story, 1)
+    story.settle("worker-1-1", 1, A)
     story.claim("worker-2-1", 2, (B, 2, 1))
     yield "one lease", story
 
@@ -260,6 +309,21 @@ def stories() -> Iterator[tuple[str, Story]]:
     story = Story()
     story.submit(job(A))
     story.claim("worker-1-1", 1, (A, 1, 1))
+    story.end(A, JobState.DEAD, "its worker died 2 times while running it alone")
+    yield "suspects", story
+
+    story = Story()
+    story.submit(job(A), job(B))
+    for token in (1, 2):
+        story.claim("worker-1-1", token, (A, 1, 1), (B, 2, 1))
+    story.end(A, JobState.DEAD, "its worker died 2 times while running it alone")
+    yield "suspects", story
+
+    story = Story()
+    story.submit(job(A))
+    for token in (1, 2):
+        story.claim("worker-1-1", token, (A, 1, 1), alone=True)
+        story.settle("worker-1-1", token, A, "retry")
     story.end(A, JobState.DEAD, "its worker died 2 times while running it alone")
     yield "suspects", story
 
@@ -389,13 +453,6 @@ def test_a_worker_that_is_told_to_stop_while_it_still_begins_does_not_end_by_its
     assert story.broken() == set()
 
 
-def prolong(story: Story, token: int) -> None:
-    kept = ((token, LANE),)
-    story.say(
-        "worker-1-1", history.Extended(asked_at=story.now + 0.9, lease_seconds=9.0, kept=kept)
-    )
-
-
 def test_a_lease_that_was_prolonged_when_it_had_run_out_may_be_taken_back_at_that_moment() -> None:
     story = Story()
     story.submit(job(A))
@@ -416,6 +473,20 @@ def test_a_lease_that_was_prolonged_is_its_holders(waits: float, times: int) -> 
         prolong(story, 1)
     story.claim("worker-2-1", 2, (A, 1, 1))
     assert "one lease" in story.broken()
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "under way"])
+def test_a_lease_is_not_prolonged_while_a_settle_under_it_is_under_way(answered: bool) -> None:
+    story = Story()
+    story.submit(job(A), job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1), (B, 2, 1))
+    story.now -= 0.9
+    story.settle("worker-1-1", 1, A, answer=answered)
+    story.now -= 0.9
+    prolong(story, 1)
+    story.say("worker-1-1", history.Settled(call=story.calls))
+    story.claim("worker-2-1", 2, (B, 2, 1))
+    assert ("one lease" in story.broken()) is answered
 
 
 def test_a_wrong_clock_excuses_what_it_decides() -> None:

@@ -7,6 +7,7 @@ import secrets
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -158,10 +159,11 @@ def _verify(
             folder=keep.absolute() if keep is not None else None,
         )
         report = _run(wanted, switch)
-        shown = None if address is None else address.shown()
-        _end(call, report, _again(wanted, shown, fault))
         if keep is None and report.is_good and report.folder is not None:
             shutil.rmtree(report.folder, ignore_errors=True)
+            report = msgspec.structs.replace(report, folder=None)
+        shown = None if address is None else address.shown()
+        _end(call, report, _again(wanted, shown, fault, stop_command or (), start_command))
 
 
 def _run(wanted: Wanted, switch: Switch | None) -> Report:
@@ -201,7 +203,13 @@ def _end(call: Call, report: Report, again: str | None) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _again(wanted: Wanted, store: str | None, fault: list[str] | None) -> str:
+def _again(
+    wanted: Wanted,
+    store: str | None,
+    fault: list[str] | None,
+    stops: Sequence[str],
+    start: str | None,
+) -> str:
     """Return the command that runs the same again."""
     words = ["inturn", "verify", "--seed", str(wanted.seed)]
     if store is not None:
@@ -214,6 +222,10 @@ def _again(wanted: Wanted, store: str | None, fault: list[str] | None) -> str:
     words += ["--every", f"{wanted.gap_seconds:g}"]
     for name in fault or ():
         words += ["--fault", name]
+    for stop in stops:
+        words += ["--stop-command", stop]
+    if start is not None:
+        words += ["--start-command", start]
     return shlex.join(words)
 
 

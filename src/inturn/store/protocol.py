@@ -146,7 +146,11 @@ class Store(Protocol):
     async def extend(
         self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     ) -> list[Lease]:
-        """Prolong leases from now on; return those that are lost."""
+        """Prolong leases from now on; return those that are lost.
+
+        On PostgreSQL one that somebody has locked, such as a settle under its token, is left as it
+        is and counts as held: the next call prolongs it.
+        """
         ...
 
     async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from inturn.model.errors import StoreError
+from inturn.model.errors import BadInput, StoreError
 from inturn.verify.crew import Crew, Member
 from inturn.verify.history import Fault, History, Mended
 from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
@@ -140,6 +140,7 @@ class Injector:
         self._reach = reach
         self._gap_seconds, self._lease_seconds = gap_seconds, lease_seconds
         self._lasting: set[asyncio.Task[None]] = set()
+        self._error: BadInput | None = None  # of a command that does not do what it is for
         self._makers: dict[str, Callable[[], Awaitable[None]]] = {
             "kill-worker": self._kill_worker,
             "kill-producer": self._kill_producer,
@@ -154,20 +155,31 @@ class Injector:
         }
 
     async def run(self, until: asyncio.Event) -> None:
-        """Make faults until told to stop; then see that what lasts is mended."""
+        """Make faults until told to stop; then see that what lasts is mended.
+
+        Raises ``BadInput`` for a command that does not do what it is for.
+        """
         while self._names:
             pause = self._gap_seconds * self._random.uniform(0.5, 1.5)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await until.wait()
-            if until.is_set():
+            if until.is_set() or self._error is not None:
                 break
             lasting = asyncio.create_task(self._make(self._random.choice(self._names)))
             self._lasting.add(lasting)
-            lasting.add_done_callback(self._lasting.discard)
-        await until.wait()
+            lasting.add_done_callback(self._made)
+        if self._error is None:
+            await until.wait()
         if self._lasting:
             await asyncio.wait(set(self._lasting), timeout=CLOSING_SECONDS)
+        if self._error is not None:
+            raise self._error
+
+    def _made(self, lasting: asyncio.Task[None]) -> None:
+        self._lasting.discard(lasting)
+        if not lasting.cancelled() and isinstance(error := lasting.exception(), BadInput):
+            self._error = error
 
     async def _make(self, name: str) -> None:
         await self._makers[name]()
@@ -304,4 +316,8 @@ class CommandSwitch:
 
 async def _run(command: str) -> None:
     process = await asyncio.create_subprocess_shell(command, stdin=asyncio.subprocess.DEVNULL)
-    await process.wait()
+    if code := await process.wait():
+        raise BadInput(
+            f"the command {command!r} ended with {code}, so that nobody knows whether the server "
+            f"runs. Give commands that stop and start it, and end with 0."
+        )

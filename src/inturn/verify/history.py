@@ -15,6 +15,8 @@ from uuid import UUID
 
 import msgspec
 
+from inturn.model.errors import StoreError
+
 Said = Literal["done", "retry", "retry-uncounted", "bury", "release"]
 
 
@@ -291,4 +293,10 @@ class Reader:
 
 def read_all(folder: Path) -> list[tuple[str, Event]]:
     """Return a whole history, in the order of its times."""
-    return sorted(Reader(folder).news(), key=lambda said: said[1].at)
+    try:
+        return sorted(Reader(folder).news(), key=lambda said: said[1].at)
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"the history in {folder} cannot be read: {error}. Was it changed, or made by another "
+            f"version of inturn?"
+        ) from error

@@ -130,6 +130,7 @@ class Ledger:
         self._cuts: list[float] = []  # when connections were lost
         self._held: dict[str, list[LeaseSeen]] = {}
         self._named: dict[tuple[int, int | None], LeaseSeen] = {}
+        self._settles_under: dict[int, list[Settle]] = {}  # by token
         self._running: dict[tuple[UUID, int], Run] = {}
         self._lasting: dict[tuple[str, str], float] = {}
         for who, event in said:
@@ -244,9 +245,7 @@ class Ledger:
             case history.Claimed():
                 self._claimed(who, event)
             case history.Extended():
-                for name in event.kept:
-                    if (lease := self._named.get(name)) is not None:
-                        lease.prolong(event.asked_at, event.asked_at + event.lease_seconds)
+                self._extended(event)
             case history.Settling():
                 self._settling(who, event)
             case history.Started():
@@ -328,6 +327,17 @@ class Ledger:
                 if one.lane is not None:
                     self._stands(job, (one.lane, position))
 
+    def _extended(self, event: history.Extended) -> None:
+        """Note which leases were prolonged.
+
+        PostgreSQL leaves one as it is, and calls it held, while a settle under its token locks it.
+        """
+        for token, lane in event.kept:
+            settles = self._settles_under.get(token, ())
+            lease = self._named.get((token, lane))
+            if lease is not None and all(one.answered_at <= event.asked_at for one in settles):
+                lease.prolong(event.asked_at, event.asked_at + event.lease_seconds)
+
     def _stands(self, job: UUID, place: tuple[int, int]) -> None:
         before = self.places.setdefault(job, place)
         if before != place:
@@ -339,6 +349,7 @@ class Ledger:
         for settle in made:
             self.settles.append(settle)
             self.settles_of.add(settle.verdict.job, settle)
+            self._settles_under.setdefault(settle.verdict.token, []).append(settle)
             lease = self._named.get((settle.verdict.token, settle.verdict.lane))
             if lease is None:
                 continue

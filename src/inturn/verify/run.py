@@ -16,7 +16,8 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput, InturnError, StoreError
+from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -29,6 +30,7 @@ from inturn.verify.final import Final, read_effects, read_jobs
 from inturn.verify.plan import BACKLOG_MAX, LEASE_SECONDS, SWEEP_SECONDS, Settings
 from inturn.verify.proxy import Proxy
 from inturn.verify.report import Report, report_of
+from inturn.verify.rules import ENDS
 
 TICK_SECONDS = 0.1
 START_SECONDS_MAX = 60.0
@@ -80,7 +82,14 @@ class Verification:
         self._wanted, self._switch, self._shown = wanted, switch, shown
         self._run = secrets.token_hex(4)
         self.folder = wanted.folder or Path(tempfile.mkdtemp(prefix="inturn-verify-"))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.folder).close()
+        except OSError as error:
+            raise BadInput(
+                f"{self.folder} cannot be the folder of a history: {error.strerror}. Name one "
+                f"that can be written to."
+            ) from error
         if any(self.folder.glob("*.jsonl")):
             raise BadInput(
                 f"{self.folder} holds a history already, which another must not be mixed with. "
@@ -107,8 +116,9 @@ class Verification:
             await store.open()
             with suppress(NotImplementedError, RuntimeError, ValueError):  # not on this thread
                 loop = asyncio.get_running_loop()
-                loop.add_signal_handler(signal.SIGINT, self.interrupt)
-                stack.callback(loop.remove_signal_handler, signal.SIGINT)
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    loop.add_signal_handler(number, self.interrupt)
+                    stack.callback(loop.remove_signal_handler, number)
             proxy, through = await stack.enter_async_context(self._proxied())
             settings = self._settings(through)
             await self._prepare(store, settings)
@@ -117,7 +127,7 @@ class Verification:
             self._show("checking")
             report = await asyncio.to_thread(report_of, self.folder)
             if report.is_good:
-                await _clean(store, settings)
+                await _clean(store, final)
         return msgspec.structs.replace(report, folder=str(self.folder))
 
     def _settings(self, url: str) -> Settings:
@@ -149,12 +159,21 @@ class Verification:
             yield proxy, url
 
     async def _prepare(self, store: Store, settings: Settings) -> None:
+        try:
+            async with store.transaction() as transaction:
+                await transaction.execute(
+                    f"create table {settings.table} "
+                    f"(job varchar(36) not null, token bigint not null)"
+                )
+        except InturnError:
+            raise
+        except Exception as error:  # of the driver: which, depends on the store
+            raise CouldNotRun(
+                f"the table {settings.table}, of the effects of a run, cannot be made: {error}. "
+                f"Name a user who may make tables."
+            ) from error
         for queue in (settings.queue, settings.rounds):
             await store.configure(queue, QueueSettings(keep_done_seconds=KEEP_SECONDS))
-        async with store.transaction() as transaction:
-            await transaction.execute(
-                f"create table {settings.table} (job varchar(36) not null, token bigint not null)"
-            )
 
     async def _go(self, store: Store, settings: Settings, proxy: Proxy | None) -> Final:
         """Run the crew until all is done; return the store's last word."""
@@ -183,7 +202,7 @@ class Verification:
             await crew.start()
             await self._until_begun(reader, crew)
             injecting = asyncio.create_task(injector.run(over))
-            await self._produce(reader, crew, driver)
+            await self._produce(reader, crew, driver, injecting)
             over.set()
             await injecting
             await crew.stop_producers()
@@ -222,10 +241,12 @@ class Verification:
                     roles.add(who.partition("-")[0])
             await asyncio.sleep(TICK_SECONDS)
 
-    async def _produce(self, reader: history.Reader, crew: Crew, driver: Driver) -> None:
+    async def _produce(
+        self, reader: history.Reader, crew: Crew, driver: Driver, injecting: asyncio.Task[None]
+    ) -> None:
         """Let producers submit, no faster than workers can follow, until there is enough."""
         began_at, is_open = monotonic(), True
-        while not self._interrupts:
+        while not self._interrupts and not injecting.done():
             self._look(reader, "running")
             if self._is_enough(monotonic() - began_at):
                 return
@@ -270,14 +291,27 @@ class Verification:
         self._shown(self._progress)
 
 
-async def _clean(store: Store, settings: Settings) -> None:
-    """Take away what the run made; its done jobs go with the next prune."""
+async def _clean(store: Store, final: Final) -> None:
+    """Take away what the run made; its jobs that ended go with the next prune."""
+    settings = final.settings
+    unfinished = [id for id, job in final.jobs.items() if job.state not in ENDS]
+    await _cancel(store, unfinished, seconds_max=3 * settings.lease_seconds)
     async with store.transaction() as transaction:
         await transaction.execute(f"drop table {settings.table}")
     for queue in (settings.queue, settings.rounds):
         while rows := (await store.dead_letters(queue=queue, rows_max=1_000)).rows:
             await store.dead_drop([letter.job.id for letter in rows], by="verify")
         await store.configure(queue, QueueSettings(keep_done_seconds=0.0))
+
+
+async def _cancel(store: Store, jobs: list[UUID], *, seconds_max: float) -> None:
+    """Cancel what a run that was cut short left; what a worker held, when its lease ran out."""
+    give_up_at = monotonic() + seconds_max
+    while jobs and monotonic() < give_up_at:
+        await store.reclaim()
+        states = {job: await store.cancel(job, by="verify") for job in jobs}
+        jobs = [job for job, state in states.items() if state is JobState.RUNNING]
+        await asyncio.sleep(TICK_SECONDS)
 
 
 def _named(url: str, name: str) -> str:
