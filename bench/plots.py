@@ -107,8 +107,8 @@ def _latency(record: Record) -> Any:
 
 def _held(record: Record) -> Any:
     figure, axes = _figure(12, columns=2)
-    for one, runs in record.runs("held").items():
-        rates, seconds = runs[0]["rates"], runs[0]["window_seconds"]
+    for one, rates in record.windows("held").items():
+        seconds = record.runs("held")[one][0]["window_seconds"]
         ends = [seconds * (at + 1) for at in range(len(rates))]
         _line(axes[0], record, one, ends, rates)
         _line(axes[1], record, one, ends, [rate / max(rates[0], 1e-9) for rate in rates])

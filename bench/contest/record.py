@@ -64,6 +64,16 @@ class Record:
         }
         return dict(sorted(medians.items(), key=lambda one: -one[1]))
 
+    def windows(self, measure: str) -> dict[str, list[float]]:
+        """Return jobs a second, window by window, each the median of all runs."""
+        return {
+            contender: [
+                statistics.median(rates)
+                for rates in zip(*(run["rates"] for run in runs), strict=True)
+            ]
+            for contender, runs in self.runs(measure).items()
+        }
+
     def left(self, name: str) -> dict[str, float]:
         """Return what a job left behind in PostgreSQL, where there were enough jobs to tell."""
         return {

@@ -37,7 +37,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = json.loads(ran.out)
     assert (report["is_good"], report["violations"], report["seed"]) == (True, [], 5)
     assert report["jobs"] == report["done"] + report["cancelled"] >= 150
-    assert report["faults"] == {}
+    assert (report["faults"], report["untried"]) == ({}, [])
     assert report["again"].startswith("inturn verify --seed 5 --jobs 150 --workers 2")
     assert report["again"].endswith("--stop-command 'stop it' --start-command 'start it'")
     return folder / "history"
@@ -47,6 +47,18 @@ def test_a_history_that_was_kept_is_checked_again(kept: Path, tmp_path: Path) ->
     ran = run_process("verify", "--check", str(kept), cwd=tmp_path)
     assert (ran.code, ran.err) == (0, "")
     assert "every promise was kept" in ran.out
+
+
+def test_a_fault_that_was_wanted_and_never_came_is_named(kept: Path, tmp_path: Path) -> None:
+    for path in kept.iterdir():
+        if path.suffix in (".json", ".jsonl"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    final = json.loads((tmp_path / NAME).read_text())
+    final["faults"] = ["stall", "handler-raises"]
+    (tmp_path / NAME).write_text(json.dumps(final))
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert ran.code == 0
+    assert "untried    handler-raises, stall: the run was too short" in ran.out
 
 
 def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(

@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from inturn.verify.report import Report
     from inturn.verify.run import Progress, Wanted
 
-JOBS_DEFAULT = 2_000
+JOBS_DEFAULT, SECONDS_DEFAULT = 2_000, 20.0  # if neither is said: most faults come in that time
 SEED_MAX = 1_000_000
 
 JobsOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Submit at least so many; 2,000 if nothing is said."),
+    typer.Option(min=1, help="Submit at least so many.", show_default=False),
 ]
 SecondsOption = Annotated[
     float | None,
     typer.Option(
-        metavar="TIME", parser=seconds_from(1.0), help="Submit for at least so many seconds."
+        metavar="TIME",
+        parser=seconds_from(1.0),
+        help="Submit for at least so long. Without this and --jobs: 20 s, and 2,000 jobs.",
+        show_default=False,
     ),
 ]
 WorkersOption = Annotated[int, typer.Option(min=1, max=100, help="How many worker processes.")]
@@ -147,10 +150,12 @@ def _verify(
         switch = _switch(stop_command, start_command)
         if address is not None:
             call.run(lambda store: store.now())  # it is there, has its tables, and answers
+        if jobs is None and seconds is None:
+            jobs, seconds = JOBS_DEFAULT, SECONDS_DEFAULT
         wanted = Wanted(
             store=None if address is None else address.url,
             seed=secrets.randbelow(SEED_MAX) if seed is None else seed,
-            jobs=JOBS_DEFAULT if jobs is None and seconds is None else jobs,
+            jobs=jobs,
             seconds=seconds,
             workers=workers,
             producers=producers,

@@ -38,6 +38,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int  # opened
     faults: dict[str, int]
     handlers: dict[str, int]  # runs of handlers that are there to make trouble
+    untried: list[str]  # faults that were wanted, and never came
     stale: int  # settlements that were refused, as they had to be
     lost_answers: int  # calls of which nobody knows whether they happened
     recovery_seconds_max: float | None
@@ -67,6 +68,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             f"attempts   {self.attempts:,} handlers began; {self.rounds:,} gates opened",
             f"faults     {_listed(self.faults)}",
             f"handlers   {_listed(self.handlers)}",
+            *self._untried(),
             f"fenced     {self.stale:,} settlements of lost leases were refused; of "
             f"{self.lost_answers:,} calls the answer was lost",
             f"recovery   {recovery}",
@@ -74,6 +76,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_interrupted:
             found.append("stopped    before its end: what there was is checked")
         return [*found, "", *self._verdict()]
+
+    def _untried(self) -> list[str]:
+        """Say what the run proves nothing about."""
+        if not self.untried:
+            return []
+        return [f"untried    {', '.join(self.untried)}: the run was too short for these"]
 
     def _verdict(self) -> list[str]:
         if self.is_good:
@@ -124,6 +132,8 @@ def late(recovered: list[Recovery]) -> list[Violation]:
 
 def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violation]) -> Report:
     final = ledger.final
+    faults = Counter(fault.name for fault in ledger.faults)
+    handlers = _faulty_handlers(ledger)
     states = Counter(ledger.state(job) for job in ledger.accepted_at)
     ended = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
     return Report(
@@ -143,8 +153,9 @@ def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violati
         batches=sum(one.places is not None for one in ledger.submissions),
         keys=len({(one.queue, one.key) for one in ledger.planned.values() if one.key is not None}),
         rounds=len(ledger.gates),
-        faults=dict(Counter(fault.name for fault in ledger.faults)),
-        handlers=dict(_faulty_handlers(ledger)),
+        faults=dict(faults),
+        handlers=dict(handlers),
+        untried=sorted(set(final.faults) - set(faults) - set(handlers)),
         stale=sum(one.is_taken is False for one in ledger.settles),
         lost_answers=ledger.lost_answers,
         recovery_seconds_max=max((one.seconds for one in recovered), default=None),
