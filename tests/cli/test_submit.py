@@ -138,6 +138,7 @@ def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> 
         (("k", "--delay", "nan"), "delay_seconds must be a finite number"),
         (("k", "--delay", "soon"), "'soon' is no length of time; write for example 100ms"),
         (("k", "--dedupe-seconds", "1d"), "'1d' is no length of time"),
+        (("k", "--delay", "inf"), "'inf' is no length of time"),
         (("k", "--attempts", "0"), "attempts_max is 0"),
         (("k", "--round", "1", "--delay", "1"), "both a delay and a round"),
         (("k", "--after", "abc"), "'abc' is not the id of a job"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import math
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -36,10 +38,9 @@ def job_id(text: str) -> UUID:
 
 def seconds(given: str | float) -> float:
     """Return the seconds that ``1m30s`` stands for, or a plain number; refuse what is neither."""
-    try:
-        return float(given)
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        if math.isfinite(found := float(given)):
+            return found
     try:
         return parse_duration(str(given))
     except BadInput as error:
