@@ -135,7 +135,7 @@ def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> 
         (("k", "--priority", "101"), "priority is 101; it may be -100 to 100"),
         (("k", "--priority", "high"), "Invalid value for '--priority'"),
         (("k", "--delay", "-1"), "delay_seconds is -1"),
-        (("k", "--delay", "nan"), "delay_seconds must be a finite number"),
+        (("k", "--delay", "nan"), "'nan' is no length of time"),
         (("k", "--delay", "soon"), "'soon' is no length of time; write for example 100ms"),
         (("k", "--dedupe-seconds", "1d"), "'1d' is no length of time"),
         (("k", "--delay", "inf"), "'inf' is no length of time"),

@@ -251,7 +251,7 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
     [
         (("--lease", "30 s"), "'--lease' (env var: 'INTURN_LEASE'): '30 s' is no length of time"),
         (("--sweep", "soon"), "'--sweep' (env var: 'INTURN_SWEEP'): 'soon' is no length of time"),
-        (("--sweep", "nan"), "sweep_seconds must be a finite number"),
+        (("--sweep", "nan"), "'nan' is no length of time"),
         (("--lease", "0"), "lease_seconds"),
         (("--slots", "0"), "--slots"),
         (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
