@@ -9,6 +9,8 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
 from inturn.store.protocol import Store
 from tests.contract.support import (
     NOWHERE,
@@ -298,3 +300,15 @@ async def test_a_dead_letter_that_is_put_back_stands_last_in_its_line(
     await store.dead_retry([dead])
     assert [(await store.job(one)).ahead for one in (*others, dead)] == [0, 1, 2]
     assert await run_all(store) == [*others, dead]
+
+
+async def test_a_dead_letter_may_be_put_back_while_others_of_its_lease_run(store: Store) -> None:
+    dead, *others = await enqueue(store, *jobs(3))
+    [held] = await claim(store, 3)
+    await settle(store, bury(held))
+    await store.dead_retry([dead])
+    assert await store.check() == []
+    rest = Settlement(held.lease, [Outcome(one, Done()) for one in held.jobs[1:]])
+    await settle(store, [rest])
+    assert await run_all(store) == [dead]
+    assert await states(store, [dead, *others]) == [JobState.DONE] * 3
