@@ -20,12 +20,12 @@ FAILS_ONCE = """
 create sequence public.tries;
 create or replace function inturn.extend(
     p_tokens bigint[], p_lanes bigint[], p_lease_seconds double precision, p_now timestamptz
-) returns table (token bigint, lane bigint) language plpgsql as $$
+) returns table (token bigint, lane bigint, is_prolonged boolean) language plpgsql as $$
 begin
     if nextval('public.tries') = 1 then
         raise exception 'cache lookup failed for function 4711' using errcode = 'XX000';
     end if;
-    return query select * from unnest(p_tokens, p_lanes);
+    return query select *, false from unnest(p_tokens, p_lanes);
 end $$
 """
 

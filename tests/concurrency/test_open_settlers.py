@@ -8,8 +8,9 @@ import pytest
 
 from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import Settlement
+from inturn.store.postgres import store as store_module
 from inturn.store.postgres.store import PostgresStore
-from tests.concurrency.support import ask, claim, done, enqueue, ids, job, jobs, quickly
+from tests.concurrency.support import ask, claim, done, enqueue, held_up, ids, job, jobs, quickly
 
 UNTIL = (
     "select until > clock_timestamp() + interval '10 minutes' from inturn.lease where token = $1"
@@ -31,6 +32,21 @@ async def test_a_settle_that_is_not_committed_holds_up_no_extend(
         assert await ask(store, UNTIL, running.lease.token)
     assert await quickly(store.extend(leases)) == [settling.lease]
     await done(store, [running])
+
+
+async def test_a_lease_that_was_locked_for_a_moment_is_prolonged_all_the_same(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LOCKED_SECONDS", (0.02,) * 1_000)
+    await enqueue(store, *jobs(2))
+    [one] = await claim(store)
+    async with store.transaction() as transaction:
+        await transaction.execute("select from inturn.lease for update")
+        extending = asyncio.create_task(store.extend([one.lease], lease_seconds=1200))
+        assert await held_up(extending)
+        assert not await ask(store, UNTIL, one.lease.token)
+    assert await quickly(extending) == []
+    assert await ask(store, UNTIL, one.lease.token)
 
 
 async def test_a_lease_that_is_being_settled_is_not_taken_back(store: PostgresStore) -> None:

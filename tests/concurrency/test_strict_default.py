@@ -86,7 +86,8 @@ async def test_who_crosses_for_too_long_is_told_that_the_store_is_busy(
         connection.execute(
             "create or replace function inturn.extend(p_tokens bigint[], p_lanes bigint[], "
             "p_lease_seconds double precision, p_now timestamptz) "
-            "returns table (token bigint, lane bigint) language plpgsql as $$ begin "
+            "returns table (token bigint, lane bigint, is_prolonged boolean) "
+            "language plpgsql as $$ begin "
             "raise exception 'could not serialize access' using errcode = '40001'; end $$"
         )
     store = PostgresStore(strict, pooler=True, patience_seconds=2)

@@ -157,7 +157,8 @@ async def test_an_extend_costs_a_row_a_lease(connection: Any) -> None:
     async with counted(connection):
         claims = await claim(connection, "wide", 100)
         async with counted(connection) as touched:
-            assert await extend(connection, [one.lease for one in claims], 30.0, None) == []
+            leases = [one.lease for one in claims]
+            assert await extend(connection, leases, 30.0, None) == ([], [])
     assert touched.walked() == []
     assert touched.all_rows() <= 300
 

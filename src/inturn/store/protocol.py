@@ -148,8 +148,9 @@ class Store(Protocol):
     ) -> list[Lease]:
         """Prolong leases from now on; return those that are lost.
 
-        On PostgreSQL one that somebody has locked, such as a settle under its token, is left as it
-        is and counts as held: the next call prolongs it.
+        On PostgreSQL one that somebody has locked, such as a settle under its token, is asked for
+        again in a moment. If it is locked for longer it is left as it is and counts as held:
+        nobody can take it back meanwhile, and the next call prolongs it.
         """
         ...
 

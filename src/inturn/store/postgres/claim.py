@@ -112,14 +112,22 @@ def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
 
 async def extend(
     connection: Connection, leases: Sequence[Lease], lease_seconds: float, now: datetime | None
-) -> list[Lease]:
-    """Prolong leases; return those that are lost."""
+) -> tuple[list[Lease], list[Lease]]:
+    """Prolong leases; return those that are lost, and those that somebody has locked."""
     rows = await connection.fetch(
-        "select token, lane from inturn.extend($1, $2, $3, $4) as held(token, lane)",
+        "select token, lane, is_prolonged from inturn.extend($1, $2, $3, $4)",
         [lease.token for lease in leases],
         [lease.lane for lease in leases],
         float(lease_seconds),
         now,
     )
-    held = {(row[0], row[1]) for row in rows}
-    return [lease for lease in leases if (lease.token, lease.lane) not in held]
+    prolonged = {token for token, _, is_prolonged in rows if is_prolonged}
+    held = {(token, lane) for token, lane, is_prolonged in rows if not is_prolonged}
+    return (
+        [lease for lease in leases if (lease.token, lease.lane) not in held],
+        [
+            lease
+            for lease in leases
+            if lease.token not in prolonged and (lease.token, lease.lane) in held
+        ],
+    )
