@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from uuid import UUID
 import pytest
 
 from inturn.model.job import NewJob
+from inturn.verify.crew import Member
 from inturn.verify.faults import CommandSwitch
 from inturn.verify.history import Ended, History, Reader, Started, read_all
 from inturn.verify.orders import FULL_BYTES
@@ -143,3 +145,17 @@ async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
         writer.write(b"after")
         assert await again.readexactly(5) == b"after"
         writer.close()
+
+
+async def test_a_signal_leaves_the_exit_code_to_who_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To look whether a process has ended, as ``Popen`` does before a signal, takes its code."""
+    member = Member("worker", 1)
+    member.process = await asyncio.create_subprocess_exec("sleep", "600")
+    looked: list[int] = []
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: looked.append(process.pid))
+    member.signal(signal.SIGTERM)
+    assert await member.process.wait() == -signal.SIGTERM
+    assert looked == []
+    member.signal(signal.SIGTERM)  # nobody is there any more

@@ -35,10 +35,14 @@ class Member:
         return self.process is not None and self.process.returncode is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if there is someone to hear it."""
+        """Send a signal, if there is someone to hear it.
+
+        Not by ``Process.send_signal``, which first looks whether the process has ended. Then it
+        takes the exit code from whoever waits for it, and that one is told 255.
+        """
         if self.process is not None and self.is_alive:
             with suppress(ProcessLookupError):
-                self.process.send_signal(number)
+                os.kill(self.process.pid, number)
 
     def tell(self, order: str) -> None:
         """Give an order, if there is someone to hear it."""
