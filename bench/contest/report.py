@@ -195,16 +195,17 @@ def _held(record: Record, name: str) -> Iterator[str]:
     yield from _table(
         ("name", "last by first", "worst run", *heads),
         (
-            [f"`{one}`", _kept(rates), min(_kept(run["rates"]) for run in runs[one])]
+            [f"`{one}`", f"{_kept(rates):.2f}"]
+            + [f"{min(_kept(run['rates']) for run in runs[one]):.2f}"]
             + [f"{rate:,.0f}" for rate in rates]
             for one, rates in windows.items()
         ),
     )
 
 
-def _kept(rates: Sequence[float]) -> str:
+def _kept(rates: Sequence[float]) -> float:
     """Return what is left of the first window's rate in the last."""
-    return f"{rates[-1] / max(rates[0], 1e-9):.2f}"
+    return rates[-1] / max(rates[0], 1e-9)
 
 
 def _backlog(record: Record, name: str) -> Iterator[str]:
