@@ -9,7 +9,8 @@ from tests.concurrency.conftest import migrate
 from tests.concurrency.support import ask, drain, enqueue, jobs
 
 PAGES = """
-select json_object_agg(id, (ctid::text::point)[0] order by id) #>> '{}' from inturn.lane where key is not null
+select json_object_agg(id, (ctid::text::point)[0] order by id) #>> '{}'
+from inturn.lane where key is not null
 """
 
 

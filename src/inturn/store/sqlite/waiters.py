@@ -13,7 +13,7 @@ from inturn.model.clock import Clock, SystemClock
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import SECOND, Micros, micros
 
-POLL_SECONDS = 0.002
+POLL_SECONDS = 0.001
 QUIET_POLL_SECONDS = 0.004  # where nothing was committed for a while: most of the cost is waking up
 QUIET_SECONDS = 1.0
 LINGER_SECONDS = 1.0
