@@ -108,8 +108,8 @@ async def test_a_server_is_stopped_and_started_by_commands(tmp_path: Path) -> No
 
 
 @asynccontextmanager
-async def echoing() -> AsyncIterator[tuple[str, bytearray]]:
-    """A server that answers with what it hears; yields its address and all that it heard."""
+async def echoing() -> AsyncIterator[tuple[int, bytearray]]:
+    """A server that answers with what it hears; yields its port and all that it heard."""
     heard = bytearray()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,20 +121,21 @@ async def echoing() -> AsyncIterator[tuple[str, bytearray]]:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        yield f"postgresql://me@127.0.0.1:{server.sockets[0].getsockname()[1]}/x", heard
+        yield server.sockets[0].getsockname()[1], heard
 
 
 @pytest.mark.parametrize(("cut", "reaches"), [("request", b"hel"), ("answer", b"hello!")])
 async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
     cut: str, reaches: bytes
 ) -> None:
-    async with echoing() as (url, heard), Proxy.before(url) as (proxy, through):
-        assert through.startswith("postgresql://me@127.0.0.1:")
-        port = int(through.rpartition(":")[2].partition("/")[0])
+    cuts: list[str] = []
+    async with echoing() as (server, heard), Proxy.before("localhost", server) as proxy:
+        port = proxy.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"before")
         assert await reader.readexactly(6) == b"before"
-        proxy.cut("request" if cut == "request" else "answer")
+        proxy.cut("request" if cut == "request" else "answer", cutting=lambda: cuts.append(cut))
+        assert cuts == []
         writer.write(b"hello!")
         async with asyncio.timeout(30):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -145,6 +146,7 @@ async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
         writer.write(b"after")
         assert await again.readexactly(5) == b"after"
         writer.close()
+    assert cuts == [cut]
 
 
 async def test_a_signal_leaves_the_exit_code_to_who_waits_for_it(

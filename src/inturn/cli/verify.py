@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -236,6 +235,7 @@ def _again(
 
 def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple[str, ...]:
     """Return the faults that are wanted; refuse those that a store cannot have."""
+    from inturn.verify.detour import server_of
     from inturn.verify.faults import KINDS, NAMES
 
     if not names:
@@ -248,7 +248,7 @@ def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
         if not kinds[name].is_for(store):
             raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
-    lacking = {"stop-server": switch is None, "cut-connection": not urlsplit(store).hostname}
+    lacking = {"stop-server": switch is None, "cut-connection": server_of(store) is None}
     for name in names:
         if lacking.get(name):
             raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")

@@ -15,7 +15,7 @@ from inturn.model.errors import BadInput, StoreError
 from inturn.verify.crew import Crew, Member
 from inturn.verify.history import Fault, History, Mended
 from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
-from inturn.verify.proxy import Proxy
+from inturn.verify.proxy import Cut, Proxy
 
 CLOCK_SECONDS_MAX = 5.0
 STALL_SECONDS_MAX = 0.8
@@ -77,7 +77,7 @@ KINDS = (
         name="cut-connection",
         what="a proxy cuts a connection in the middle of a statement, or before its answer",
         on="postgresql",
-        needs="a host and port in the store's URL",
+        needs="one host, reached over TCP, in the store's URL",
     ),
     Kind(name="clock-step", what="the clock of a worker jumps by seconds", on="sqlite"),
     Kind(name="full-disk", what="no file of a process can grow for a while", on="sqlite"),
@@ -113,10 +113,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     kill_backends: Callable[[int], Awaitable[int]] | None = None  # how many to kill → were killed
 
 
-def possible(kind: Kind, *, store: str, reach: Reach) -> bool:
-    """Whether a fault can be made on a store, with what there is."""
-    if not kind.is_for(store):
-        return False
+def possible(kind: Kind, reach: Reach) -> bool:
+    """Whether a fault can be made with what there is."""
     has = {"stop-server": reach.switch, "cut-connection": reach.proxy}
     return has.get(kind.name, True) is not None
 
@@ -232,7 +230,8 @@ class Injector:
         member = self._choose([one for one in members if not one.is_stopped])
         if member is None:
             return
-        target = self._note(name, member.name, f"{seconds:.2f} s")
+        target = member.name
+        self._note(name, target, f"{seconds:.2f} s")
         self._crew.stop_for_a_while(member)
         try:
             await asyncio.sleep(seconds)
@@ -265,9 +264,12 @@ class Injector:
 
     async def _cut_connection(self) -> None:
         assert self._reach.proxy is not None
-        what = self._random.choice(("request", "answer"))
-        self._note("cut-connection", "proxy", f"in the middle of the {what}")
-        self._reach.proxy.cut("request" if what == "request" else "answer")
+        cuts: tuple[Cut, ...] = ("request", "answer")
+        what = self._random.choice(cuts)
+        self._reach.proxy.cut(
+            what,
+            cutting=lambda: self._note("cut-connection", "proxy", f"in the middle of the {what}"),
+        )
 
     async def _stop_server(self) -> None:
         switch = self._reach.switch
@@ -290,9 +292,8 @@ class Injector:
         living = [one for one in members if one.is_alive]
         return self._random.choice(living) if living else None
 
-    def _note(self, name: str, target: str, detail: str = "") -> str:
+    def _note(self, name: str, target: str, detail: str = "") -> None:
         self._history.write(Fault(name=name, target=target, detail=detail))
-        return target
 
 
 class CommandSwitch:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from inturn.model.job import JobState
+from inturn.verify.faults import KINDS
 from inturn.verify.final import Final
 from inturn.verify.history import read_all
 from inturn.verify.ledger import Ledger
@@ -39,6 +40,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     faults: dict[str, int]
     handlers: dict[str, int]  # runs of handlers that are there to make trouble
     untried: list[str]  # faults that were wanted, and never came
+    left_out: list[str]  # faults that were wanted, and lack what they need
     stale: int  # settlements that were refused, as they had to be
     lost_answers: int  # calls of which nobody knows whether they happened
     recovery_seconds_max: float | None
@@ -79,9 +81,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _untried(self) -> list[str]:
         """Say what the run proves nothing about."""
-        if not self.untried:
-            return []
-        return [f"untried    {', '.join(self.untried)}: the run was too short for these"]
+        lines = []
+        if self.untried:
+            lines.append(f"untried    {', '.join(self.untried)}: the run was too short for these")
+        needs = {kind.name: kind.needs for kind in KINDS}
+        return lines + [f"left out   {name}: it needs {needs[name]}" for name in self.left_out]
 
     def _verdict(self) -> list[str]:
         if self.is_good:
@@ -156,6 +160,7 @@ def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violati
         faults=dict(faults),
         handlers=dict(handlers),
         untried=sorted(set(final.faults) - set(faults) - set(handlers)),
+        left_out=sorted(final.left_out),
         stale=sum(one.is_taken is False for one in ledger.settles),
         lost_answers=ledger.lost_answers,
         recovery_seconds_max=max((one.seconds for one in recovered), default=None),
