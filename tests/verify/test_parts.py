@@ -19,7 +19,7 @@ import pytest
 from inturn.model.job import NewJob
 from inturn.verify.crew import Member
 from inturn.verify.faults import CommandSwitch
-from inturn.verify.history import Ended, History, Reader, Started, read_all
+from inturn.verify.history import Ended, Failed, History, Reader, Started, read_all
 from inturn.verify.orders import FULL_BYTES
 from inturn.verify.plan import Settings, Workload
 from inturn.verify.points import Points
@@ -96,6 +96,28 @@ def test_a_point_that_nobody_named_is_passed(tmp_path: Path) -> None:
     points = Points(History(tmp_path, "worker-1-1"))
     points.reach("in-handler")
     assert read_all(tmp_path) == []
+
+
+def test_an_order_that_cannot_be_obeyed_is_written_down_and_the_next_is_heard(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from inturn.verify.history import History; from inturn.verify.orders import Orders\n"
+        "Orders(History(Path(sys.argv[1]), 'worker-1-1'), {'clock': float, 'say': print}).start()\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        input=b"clock wise\nsay still here\n",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    [(who, failed)] = read_all(tmp_path)
+    assert isinstance(failed, Failed)
+    assert (who, failed.name) == ("worker-1-1", "clock")
+    assert "ValueError" in failed.error
 
 
 async def test_a_server_is_stopped_and_started_by_commands(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -175,11 +176,18 @@ def _run(wanted: Wanted, switch: Switch | None) -> Report:
     from inturn.verify.run import Verification
 
     console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        return asyncio.run(Verification(wanted, switch=switch).run())
-    with Live(console=console, transient=True, refresh_per_second=8) as live:
-        show = Verification(wanted, switch=switch, shown=lambda now: live.update(_line(now)))
-        return asyncio.run(show.run())
+    live = Live(console=console, transient=True, refresh_per_second=8)
+    verification = Verification(wanted, switch=switch, shown=lambda now: live.update(_line(now)))
+    try:
+        with live if console.is_terminal else nullcontext():
+            return asyncio.run(verification.run())
+    except Exception:
+        if verification.has_history:
+            complain(
+                f"the history of this run is in {verification.folder}.",
+                f"To check it: inturn verify --check {shlex.quote(str(verification.folder))}",
+            )
+        raise
 
 
 def _line(now: Progress) -> Text:
@@ -198,11 +206,16 @@ def _end(call: Call, report: Report, again: str | None) -> None:
     if not report.is_good:
         sys.stdout.flush()
         where = f"The history is in {report.folder}." if report.folder is not None else ""
+        found = (
+            f"{len(report.violations)} violations."
+            if report.violations
+            else "some faults could not be made, so that this proves less than it was to."
+        )
         complain(
-            f"{len(report.violations)} violations. {where}".strip(),
+            f"{found} {where}".strip(),
             "" if again is None else f"Again, with the same seed: {again}",
         )
-        raise typer.Exit(ExitCode.NO)
+        raise typer.Exit(ExitCode.NO if report.violations else ExitCode.STORE)
     if report.is_interrupted and again is not None:
         raise typer.Exit(ExitCode.INTERRUPTED)
 

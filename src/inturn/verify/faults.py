@@ -6,14 +6,16 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Protocol
 
 import msgspec
 
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput, StoreBusy, StoreUnavailable
+from inturn.policy.retry import describe
 from inturn.verify.crew import Crew, Member
-from inturn.verify.history import Fault, History, Mended
+from inturn.verify.history import Failed, Fault, History, Mended
 from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
 from inturn.verify.proxy import Cut, Proxy
 
@@ -155,7 +157,8 @@ class Injector:
     async def run(self, until: asyncio.Event) -> None:
         """Make faults until told to stop; then see that what lasts is mended.
 
-        Raises ``BadInput`` for a command that does not do what it is for.
+        Raises ``BadInput`` for a command that does not do what it is for. Of any other error the
+        history tells: such a run proves less than it was to.
         """
         while self._names:
             pause = self._gap_seconds * self._random.uniform(0.5, 1.5)
@@ -164,9 +167,10 @@ class Injector:
                     await until.wait()
             if until.is_set() or self._error is not None:
                 break
-            lasting = asyncio.create_task(self._make(self._random.choice(self._names)))
+            name = self._random.choice(self._names)
+            lasting = asyncio.create_task(self._make(name))
             self._lasting.add(lasting)
-            lasting.add_done_callback(self._made)
+            lasting.add_done_callback(partial(self._made, name))
         if self._error is None:
             await until.wait()
         if self._lasting:
@@ -174,10 +178,13 @@ class Injector:
         if self._error is not None:
             raise self._error
 
-    def _made(self, lasting: asyncio.Task[None]) -> None:
+    def _made(self, name: str, lasting: asyncio.Task[None]) -> None:
         self._lasting.discard(lasting)
-        if not lasting.cancelled() and isinstance(error := lasting.exception(), BadInput):
+        if lasting.cancelled() or (error := lasting.exception()) is None:
+            return
+        if isinstance(error, BadInput):
             self._error = error
+        self._history.write(Failed(name=name, error=describe(error)))
 
     async def _make(self, name: str) -> None:
         await self._makers[name]()
@@ -257,7 +264,7 @@ class Injector:
     async def _kill_backend(self) -> None:
         assert self._reach.kill_backends is not None
         wanted = self._random.randint(1, 3)
-        with suppress(StoreError):  # it may be down already
+        with suppress(StoreUnavailable, StoreBusy, TimeoutError):  # it may be down already
             killed = await self._reach.kill_backends(wanted)
             if killed:
                 self._note("kill-backend", "server", f"{killed} of them")

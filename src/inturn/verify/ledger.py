@@ -120,6 +120,7 @@ class Ledger:
         self.gates: list[history.GateMoved] = []
         self.dropped: dict[UUID, history.Dropped] = {}
         self.faults: list[history.Fault] = []
+        self.failed: list[history.Failed] = []
         self.pauses: list[Interval] = []  # something stood still
         self.wrong_clocks: list[Interval] = []
         self.deaths: list[tuple[float, str, str]] = []  # when, who, how: of workers
@@ -267,6 +268,8 @@ class Ledger:
                 self.dropped[event.job] = event
             case history.Fault():
                 self._fault(who, event)
+            case history.Failed():
+                self.failed.append(event)
             case history.Mended():
                 since = self._lasting.pop((event.name, event.target), None)
                 if since is not None:

@@ -41,6 +41,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     handlers: dict[str, int]  # runs of handlers that are there to make trouble
     untried: list[str]  # faults that were wanted, and never came
     left_out: list[str]  # faults that were wanted, and lack what they need
+    failures: list[str]  # faults that could not be made, and why
     stale: int  # settlements that were refused, as they had to be
     lost_answers: int  # calls of which nobody knows whether they happened
     recovery_seconds_max: float | None
@@ -50,8 +51,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether every promise was kept."""
-        return not self.violations
+        """Whether every promise was kept, and all that was to go wrong could be made to."""
+        return not self.violations and not self.failures
 
     def lines(self) -> list[str]:
         """Return the report as text."""
@@ -71,6 +72,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             f"faults     {_listed(self.faults)}",
             f"handlers   {_listed(self.handlers)}",
             *self._untried(),
+            *(f"failed     {failure}" for failure in self.failures),
             f"fenced     {self.stale:,} settlements of lost leases were refused; of "
             f"{self.lost_answers:,} calls the answer was lost",
             f"recovery   {recovery}",
@@ -91,6 +93,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_good:
             promises = len({name for name, _ in RULES.values() if name.startswith("P")})
             return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
+        if not self.violations:
+            return ["no promise was broken, but not all that was to go wrong could be made to"]
         lines = [_many(len(self.violations), "violation")]
         for rule, count in Counter(one.rule for one in self.violations).items():
             some = [one for one in self.violations if one.rule == rule]
@@ -161,12 +165,22 @@ def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violati
         handlers=dict(handlers),
         untried=sorted(set(final.faults) - set(faults) - set(handlers)),
         left_out=sorted(final.left_out),
+        failures=_failures(ledger),
         stale=sum(one.is_taken is False for one in ledger.settles),
         lost_answers=ledger.lost_answers,
         recovery_seconds_max=max((one.seconds for one in recovered), default=None),
         recovery_seconds_bound=max((one.seconds_max for one in recovered), default=None),
         violations=violations,
     )
+
+
+def _failures(ledger: Ledger) -> list[str]:
+    """Say which faults could not be made, why, and how often."""
+    counts = Counter((one.name, one.error) for one in ledger.failed)
+    return [
+        f"{name}, which could not be made: {error}" + (f" ({count:,} times)" if count > 1 else "")
+        for (name, error), count in sorted(counts.items())
+    ]
 
 
 def _faulty_handlers(ledger: Ledger) -> Counter[str]:

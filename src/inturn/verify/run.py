@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +28,7 @@ from inturn.verify.crew import LOG_NAME, Crew, Member
 from inturn.verify.detour import Detour, server_of
 from inturn.verify.driver import Driver
 from inturn.verify.faults import Injector, Reach, Switch
+from inturn.verify.final import NAME as FINAL_NAME
 from inturn.verify.final import Final, read_effects, read_jobs
 from inturn.verify.plan import BACKLOG_MAX, LEASE_SECONDS, SWEEP_SECONDS, Settings
 from inturn.verify.proxy import Proxy
@@ -107,8 +109,24 @@ class Verification:
         """Submit no more and drain; the second time, do not even drain."""
         self._interrupts += 1
 
+    @property
+    def has_history(self) -> bool:
+        """Whether its folder holds a history that can be checked."""
+        return (self.folder / FINAL_NAME).exists()
+
     async def run(self) -> Report:
-        """Do it all, and report."""
+        """Do it all, and report.
+
+        A folder of its own is gone after an error, unless it holds a history that can be checked.
+        """
+        try:
+            return await self._verify()
+        except BaseException:
+            if self._wanted.folder is None and not self.has_history:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    async def _verify(self) -> Report:
         async with AsyncExitStack() as stack:
             store = connect(self._url)
             stack.push_async_callback(store.close)
@@ -127,7 +145,7 @@ class Verification:
             final.write(self.folder)
             self._show("checking")
             report = await asyncio.to_thread(report_of, self.folder)
-            if report.is_good:
+            if not report.violations:
                 await _clean(store, final)
         return msgspec.structs.replace(report, folder=str(self.folder))
 
