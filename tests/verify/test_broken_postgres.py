@@ -22,7 +22,7 @@ def test_what_postgresql_would_break_is_named(part: str, tmp_path: Path, postgre
     assert_named(part, lambda seed: broken(postgres_url, tmp_path, part, seed=seed))
 
 
-@pytest.mark.parametrize("faults", FAULTS, ids="+".join)
+@pytest.mark.parametrize("faults", FAULTS, ids=lambda one: "+".join(one) or "none")
 def test_nothing_is_missed_on_postgresql_when_nothing_is_taken_out(
     faults: tuple[str, ...],
     tmp_path: Path,

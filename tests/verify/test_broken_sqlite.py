@@ -25,7 +25,7 @@ def test_what_sqlite_would_break_is_named(
     assert_named(part, lambda seed: broken(None, tmp_path, part, seed=seed, spoil=spoilt))
 
 
-@pytest.mark.parametrize("faults", FAULTS, ids="+".join)
+@pytest.mark.parametrize("faults", FAULTS, ids=lambda one: "+".join(one) or "none")
 def test_nothing_is_missed_on_sqlite_when_nothing_is_taken_out(
     faults: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def lines(self) -> list[str]:
         """Return the report as text."""
-        recovery = "no worker was killed with jobs in hand"
+        recovery = "no worker was lost with jobs in hand"
         if self.recovery_seconds_max is not None:
             recovery = (
                 f"at most {self.recovery_seconds_max:.1f} s "
@@ -130,8 +130,8 @@ def late(recovered: list[Recovery]) -> list[Violation]:
         Violation(
             promise="P6",
             rule="recovery",
-            text=f"the jobs of {one.worker}, which died ({one.how}), were given out again after "
-            f"{one.seconds:.1f} s, and {one.seconds_max:.1f} s is the most",
+            text=f"job {one.job} of {one.worker}, which was lost ({one.how}), was given out again "
+            f"{one.seconds:.1f} s after {one.since}, and {one.seconds_max:.1f} s is the most",
         )
         for one in recovered
         if one.seconds > one.seconds_max
