@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.broken import Broken, as_store, every_broken_store
+from tests.simulation.broken import as_store, every_broken_store
+from tests.simulation.broken.store import Broken
 from tests.simulation.checker import CHECKS, Violation
 from tests.simulation.run import run
 from tests.simulation.stores import Stores

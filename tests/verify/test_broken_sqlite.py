@@ -1,4 +1,4 @@
-"""A broken engine on SQLite: each part of it, taken out alone, is missed by name."""
+"""A broken engine on SQLite: each part, taken out alone, is missed by name; a whole one is not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.broken import PARTS, assert_named, broken
+from inturn.verify import recovery
+from tests.verify.broken import FAULTS, PARTS, assert_clean, assert_named, broken
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,3 +23,11 @@ def test_what_sqlite_would_break_is_named(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     spoilt = f"tests.verify.spoilt_sqlite:{part}"
     assert_named(part, lambda seed: broken(None, tmp_path, part, seed=seed, spoil=spoilt))
+
+
+@pytest.mark.parametrize("faults", FAULTS, ids=lambda one: "+".join(one) or "none")
+def test_nothing_is_missed_on_sqlite_when_nothing_is_taken_out(
+    faults: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "SLACK_SECONDS", 60.0)  # for a machine with more to do
+    assert_clean(None, tmp_path, faults)

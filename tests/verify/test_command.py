@@ -15,7 +15,7 @@ import pytest
 from inturn.queue.app import App
 from inturn.verify.faults import NAMES
 from inturn.verify.final import NAME, Final
-from inturn.verify.history import Accepted, Reader
+from inturn.verify.history import Accepted, Failed, History, Reader
 from tests.cli.support import run_process, start
 
 ACCEPTED_MIN = 10  # batches: some of their jobs are not due yet, or behind a gate
@@ -78,6 +78,28 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
     assert ran.err.startswith("inturn: ")
 
 
+def test_a_fault_that_could_not_be_made_leaves_with_3_and_says_why(
+    kept: Path, tmp_path: Path
+) -> None:
+    for path in kept.iterdir():
+        if path.suffix in (".json", ".jsonl"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    written = History(tmp_path, "run")
+    for _ in range(2):
+        written.write(Failed(name="kill-backend", error="RuntimeError: no such lever"))
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert ran.code == 3
+    assert (
+        "failed     kill-backend, which could not be made: RuntimeError: no such lever (2 times)"
+        in ran.out
+    )
+    assert "no promise was broken, but not all that was to go wrong" in ran.out
+    assert "every promise was kept" not in ran.out
+    assert ran.err.startswith("inturn: some faults could not be made")
+    document = run_process("verify", "--check", str(tmp_path), "--json", cwd=tmp_path).document
+    assert (document["is_good"], document["violations"]) == (False, [])
+
+
 def test_a_history_with_a_line_that_is_none_is_refused(kept: Path, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes((kept / NAME).read_bytes())
     (tmp_path / "run.1.jsonl").write_text("once upon a time\n")
@@ -92,18 +114,46 @@ def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, postgres_url
         *("verify", "--store", postgres_url, "--seconds", "600", "--every", "0.1"),
         *("--fault", "stop-server", "--stop-command", "exit 7", "--start-command", "true"),
         cwd=tmp_path,
+        environment={"TMPDIR": str(tmp_path)},
     )
     assert (ran.code, ran.out) == (2, "")
     assert "'exit 7' ended with 7" in ran.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, postgres_url: str) -> None:
     asyncio.run(App(postgres_url).migrate())
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("drop schema public")
-    ran = run_process("verify", "--store", postgres_url, cwd=tmp_path)
+    ran = run_process(
+        *("verify", "--store", postgres_url),
+        cwd=tmp_path,
+        environment={"TMPDIR": str(tmp_path)},
+    )
     assert (ran.code, ran.out) == (3, "")
     assert "cannot be made" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_after_the_run_leaves_its_history_and_says_where(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    asyncio.run(App(postgres_url).migrate())
+    process = begin(tmp_path, "--store", postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        [(table,)] = connection.execute(
+            "select relname::text from pg_class where relname like 'inturn\\_verify\\_%'"
+        )
+        connection.execute(f"create view kept as select * from {table}".encode())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode not in (0, 1, 130)
+    assert "kept" in err  # what stands in the way of the table's end
+    [folder] = tmp_path.iterdir()
+    assert f"the history of this run is in {folder}" in err
+    assert out == ""
+    ran = run_process("verify", "--check", str(folder), cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:

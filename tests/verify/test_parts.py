@@ -19,7 +19,7 @@ import pytest
 from inturn.model.job import NewJob
 from inturn.verify.crew import Member
 from inturn.verify.faults import CommandSwitch
-from inturn.verify.history import Ended, History, Reader, Started, read_all
+from inturn.verify.history import Ended, Failed, History, Reader, Started, read_all
 from inturn.verify.orders import FULL_BYTES
 from inturn.verify.plan import Settings, Workload
 from inturn.verify.points import Points
@@ -98,6 +98,28 @@ def test_a_point_that_nobody_named_is_passed(tmp_path: Path) -> None:
     assert read_all(tmp_path) == []
 
 
+def test_an_order_that_cannot_be_obeyed_is_written_down_and_the_next_is_heard(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from inturn.verify.history import History; from inturn.verify.orders import Orders\n"
+        "Orders(History(Path(sys.argv[1]), 'worker-1-1'), {'clock': float, 'say': print}).start()\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        input=b"clock wise\nsay still here\n",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    [(who, failed)] = read_all(tmp_path)
+    assert isinstance(failed, Failed)
+    assert (who, failed.name) == ("worker-1-1", "clock")
+    assert "ValueError" in failed.error
+
+
 async def test_a_server_is_stopped_and_started_by_commands(tmp_path: Path) -> None:
     running = tmp_path / "running"
     switch = CommandSwitch([f"rm {running}", f"rm -f {running}"], f"touch {running}")
@@ -108,8 +130,8 @@ async def test_a_server_is_stopped_and_started_by_commands(tmp_path: Path) -> No
 
 
 @asynccontextmanager
-async def echoing() -> AsyncIterator[tuple[str, bytearray]]:
-    """A server that answers with what it hears; yields its address and all that it heard."""
+async def echoing() -> AsyncIterator[tuple[int, bytearray]]:
+    """A server that answers with what it hears; yields its port and all that it heard."""
     heard = bytearray()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,20 +143,21 @@ async def echoing() -> AsyncIterator[tuple[str, bytearray]]:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
-        yield f"postgresql://me@127.0.0.1:{server.sockets[0].getsockname()[1]}/x", heard
+        yield server.sockets[0].getsockname()[1], heard
 
 
 @pytest.mark.parametrize(("cut", "reaches"), [("request", b"hel"), ("answer", b"hello!")])
 async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
     cut: str, reaches: bytes
 ) -> None:
-    async with echoing() as (url, heard), Proxy.before(url) as (proxy, through):
-        assert through.startswith("postgresql://me@127.0.0.1:")
-        port = int(through.rpartition(":")[2].partition("/")[0])
+    cuts: list[str] = []
+    async with echoing() as (server, heard), Proxy.before("localhost", server) as proxy:
+        port = proxy.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"before")
         assert await reader.readexactly(6) == b"before"
-        proxy.cut("request" if cut == "request" else "answer")
+        proxy.cut("request" if cut == "request" else "answer", cutting=lambda: cuts.append(cut))
+        assert cuts == []
         writer.write(b"hello!")
         async with asyncio.timeout(30):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -145,6 +168,7 @@ async def test_a_proxy_cuts_in_the_middle_of_a_request_or_before_its_answer(
         writer.write(b"after")
         assert await again.readexactly(5) == b"after"
         writer.close()
+    assert cuts == [cut]
 
 
 async def test_a_signal_leaves_the_exit_code_to_who_waits_for_it(

@@ -8,9 +8,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -176,11 +176,18 @@ def _run(wanted: Wanted, switch: Switch | None) -> Report:
     from inturn.verify.run import Verification
 
     console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        return asyncio.run(Verification(wanted, switch=switch).run())
-    with Live(console=console, transient=True, refresh_per_second=8) as live:
-        show = Verification(wanted, switch=switch, shown=lambda now: live.update(_line(now)))
-        return asyncio.run(show.run())
+    live = Live(console=console, transient=True, refresh_per_second=8)
+    verification = Verification(wanted, switch=switch, shown=lambda now: live.update(_line(now)))
+    try:
+        with live if console.is_terminal else nullcontext():
+            return asyncio.run(verification.run())
+    except Exception:
+        if verification.has_history:
+            complain(
+                f"the history of this run is in {verification.folder}.",
+                f"To check it: inturn verify --check {shlex.quote(str(verification.folder))}",
+            )
+        raise
 
 
 def _line(now: Progress) -> Text:
@@ -199,11 +206,16 @@ def _end(call: Call, report: Report, again: str | None) -> None:
     if not report.is_good:
         sys.stdout.flush()
         where = f"The history is in {report.folder}." if report.folder is not None else ""
+        found = (
+            f"{len(report.violations)} violations."
+            if report.violations
+            else "some faults could not be made, so that this proves less than it was to."
+        )
         complain(
-            f"{len(report.violations)} violations. {where}".strip(),
+            f"{found} {where}".strip(),
             "" if again is None else f"Again, with the same seed: {again}",
         )
-        raise typer.Exit(ExitCode.NO)
+        raise typer.Exit(ExitCode.NO if report.violations else ExitCode.STORE)
     if report.is_interrupted and again is not None:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -236,6 +248,7 @@ def _again(
 
 def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple[str, ...]:
     """Return the faults that are wanted; refuse those that a store cannot have."""
+    from inturn.verify.detour import server_of
     from inturn.verify.faults import KINDS, NAMES
 
     if not names:
@@ -248,7 +261,7 @@ def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
         if not kinds[name].is_for(store):
             raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
-    lacking = {"stop-server": switch is None, "cut-connection": not urlsplit(store).hostname}
+    lacking = {"stop-server": switch is None, "cut-connection": server_of(store) is None}
     for name in names:
         if lacking.get(name):
             raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")

@@ -81,10 +81,14 @@ class Driver:
 
     async def kill_backends(self, wanted: int) -> int:
         """End connections of the run's own processes to PostgreSQL; return how many."""
-        async with asyncio.timeout(ANSWER_SECONDS_MAX), self._store.transaction() as transaction:
-            rows = await transaction.execute(
-                "select pg_terminate_backend(pid) from (select pid from pg_stat_activity "
-                f"where application_name = 'inturn-verify-{self._settings.run}' "
-                f"order by random() limit {wanted}) own"
-            )
+        from inturn.store.postgres.faults import told  # there is asyncpg, where this is called
+
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            with told():
+                async with self._store.transaction() as transaction:
+                    rows = await transaction.execute(
+                        "select pg_terminate_backend(pid) from (select pid from pg_stat_activity "
+                        f"where application_name = 'inturn-verify-{self._settings.run}' "
+                        f"order by random() limit {wanted}) own"
+                    )
         return len(rows)

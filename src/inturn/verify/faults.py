@@ -6,16 +6,18 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Protocol
 
 import msgspec
 
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput, StoreBusy, StoreUnavailable
+from inturn.policy.retry import describe
 from inturn.verify.crew import Crew, Member
-from inturn.verify.history import Fault, History, Mended
+from inturn.verify.history import Failed, Fault, History, Mended
 from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
-from inturn.verify.proxy import Proxy
+from inturn.verify.proxy import Cut, Proxy
 
 CLOCK_SECONDS_MAX = 5.0
 STALL_SECONDS_MAX = 0.8
@@ -77,7 +79,7 @@ KINDS = (
         name="cut-connection",
         what="a proxy cuts a connection in the middle of a statement, or before its answer",
         on="postgresql",
-        needs="a host and port in the store's URL",
+        needs="one host, reached over TCP, in the store's URL",
     ),
     Kind(name="clock-step", what="the clock of a worker jumps by seconds", on="sqlite"),
     Kind(name="full-disk", what="no file of a process can grow for a while", on="sqlite"),
@@ -113,10 +115,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     kill_backends: Callable[[int], Awaitable[int]] | None = None  # how many to kill → were killed
 
 
-def possible(kind: Kind, *, store: str, reach: Reach) -> bool:
-    """Whether a fault can be made on a store, with what there is."""
-    if not kind.is_for(store):
-        return False
+def possible(kind: Kind, reach: Reach) -> bool:
+    """Whether a fault can be made with what there is."""
     has = {"stop-server": reach.switch, "cut-connection": reach.proxy}
     return has.get(kind.name, True) is not None
 
@@ -157,7 +157,8 @@ class Injector:
     async def run(self, until: asyncio.Event) -> None:
         """Make faults until told to stop; then see that what lasts is mended.
 
-        Raises ``BadInput`` for a command that does not do what it is for.
+        Raises ``BadInput`` for a command that does not do what it is for. Of any other error the
+        history tells: such a run proves less than it was to.
         """
         while self._names:
             pause = self._gap_seconds * self._random.uniform(0.5, 1.5)
@@ -166,9 +167,10 @@ class Injector:
                     await until.wait()
             if until.is_set() or self._error is not None:
                 break
-            lasting = asyncio.create_task(self._make(self._random.choice(self._names)))
+            name = self._random.choice(self._names)
+            lasting = asyncio.create_task(self._make(name))
             self._lasting.add(lasting)
-            lasting.add_done_callback(self._made)
+            lasting.add_done_callback(partial(self._made, name))
         if self._error is None:
             await until.wait()
         if self._lasting:
@@ -176,10 +178,13 @@ class Injector:
         if self._error is not None:
             raise self._error
 
-    def _made(self, lasting: asyncio.Task[None]) -> None:
+    def _made(self, name: str, lasting: asyncio.Task[None]) -> None:
         self._lasting.discard(lasting)
-        if not lasting.cancelled() and isinstance(error := lasting.exception(), BadInput):
+        if lasting.cancelled() or (error := lasting.exception()) is None:
+            return
+        if isinstance(error, BadInput):
             self._error = error
+        self._history.write(Failed(name=name, error=describe(error)))
 
     async def _make(self, name: str) -> None:
         await self._makers[name]()
@@ -232,7 +237,8 @@ class Injector:
         member = self._choose([one for one in members if not one.is_stopped])
         if member is None:
             return
-        target = self._note(name, member.name, f"{seconds:.2f} s")
+        target = member.name
+        self._note(name, target, f"{seconds:.2f} s")
         self._crew.stop_for_a_while(member)
         try:
             await asyncio.sleep(seconds)
@@ -258,16 +264,19 @@ class Injector:
     async def _kill_backend(self) -> None:
         assert self._reach.kill_backends is not None
         wanted = self._random.randint(1, 3)
-        with suppress(StoreError):  # it may be down already
+        with suppress(StoreUnavailable, StoreBusy, TimeoutError):  # it may be down already
             killed = await self._reach.kill_backends(wanted)
             if killed:
                 self._note("kill-backend", "server", f"{killed} of them")
 
     async def _cut_connection(self) -> None:
         assert self._reach.proxy is not None
-        what = self._random.choice(("request", "answer"))
-        self._note("cut-connection", "proxy", f"in the middle of the {what}")
-        self._reach.proxy.cut("request" if what == "request" else "answer")
+        cuts: tuple[Cut, ...] = ("request", "answer")
+        what = self._random.choice(cuts)
+        self._reach.proxy.cut(
+            what,
+            cutting=lambda: self._note("cut-connection", "proxy", f"in the middle of the {what}"),
+        )
 
     async def _stop_server(self) -> None:
         switch = self._reach.switch
@@ -290,9 +299,8 @@ class Injector:
         living = [one for one in members if one.is_alive]
         return self._random.choice(living) if living else None
 
-    def _note(self, name: str, target: str, detail: str = "") -> str:
+    def _note(self, name: str, target: str, detail: str = "") -> None:
         self._history.write(Fault(name=name, target=target, detail=detail))
-        return target
 
 
 class CommandSwitch:

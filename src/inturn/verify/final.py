@@ -30,7 +30,8 @@ class Final(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings
     store: str  # which sort
-    faults: tuple[str, ...]  # those that were wanted
+    faults: tuple[str, ...]  # those that were wanted, and can be
+    left_out: tuple[str, ...] = ()  # those that were wanted, and lack what they need
     is_drained: bool
     is_interrupted: bool
     seconds: float

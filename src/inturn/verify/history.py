@@ -200,6 +200,13 @@ class Fault(Record, frozen=True, kw_only=True, tag="fault"):
     detail: str = ""
 
 
+class Failed(Record, frozen=True, kw_only=True, tag="failed"):
+    """A fault could not be made, for a reason that nobody meant."""
+
+    name: str
+    error: str
+
+
 class Mended(Record, frozen=True, kw_only=True, tag="mended"):
     """A fault that lasts is over."""
 
@@ -226,6 +233,7 @@ Event = (
     | GateMoved
     | Dropped
     | Fault
+    | Failed
     | Mended
 )
 AnyEvent = TypeVar("AnyEvent", bound=Record)

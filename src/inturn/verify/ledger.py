@@ -52,6 +52,7 @@ class LeaseSeen(msgspec.Struct):
     given_up_at: float = inf  # when its holder began to settle what ends it
     open: int = 0  # jobs of it that are not settled
     is_late: bool = False  # it was prolonged when it had run out, and not again since
+    called_held_at: float = 0.0  # when the store last said so
 
     def prolong(self, asked_at: float, until: float) -> None:
         """Note that the store called it held.
@@ -88,6 +89,15 @@ class Run(msgspec.Struct):
     ok: bool | None = None
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """A worker that died, or stood still for longer than a lease, and how."""
+
+    at: float
+    who: str
+    how: str
+    is_final: bool  # it does not come back
+
+
 class Lists(dict[UUID, list[Entry]]):
     """Lists by job; a job without one has an empty one, which is not kept."""
 
@@ -120,14 +130,15 @@ class Ledger:
         self.gates: list[history.GateMoved] = []
         self.dropped: dict[UUID, history.Dropped] = {}
         self.faults: list[history.Fault] = []
+        self.failed: list[history.Failed] = []
         self.pauses: list[Interval] = []  # something stood still
         self.wrong_clocks: list[Interval] = []
-        self.deaths: list[tuple[float, str, str]] = []  # when, who, how: of workers
+        self.losses: list[Loss] = []  # of workers
+        self.cuts: list[float] = []  # when connections were lost
         self.begun: dict[str, float] = {}
         self.lost_answers = 0  # calls of which nobody knows whether they happened
         self.last_at = 0.0
         self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
-        self._cuts: list[float] = []  # when connections were lost
         self._held: dict[str, list[LeaseSeen]] = {}
         self._named: dict[tuple[int, int | None], LeaseSeen] = {}
         self._settles_under: dict[int, list[Settle]] = {}  # by token
@@ -254,7 +265,7 @@ class Ledger:
                 self.runs_of.add(event.job, run)
                 self._running[event.job, event.token] = run
                 if (planned := self.planned.get(event.job)) and planned.kind == "exits":
-                    self.deaths.append((event.at, who, "its handler exits"))
+                    self.losses.append(Loss(event.at, who, "its handler exits", True))
             case history.Ended():
                 if (run_now := self._running.get((event.job, event.token))) is not None:
                     run_now.ended_at, run_now.ok = event.at, event.ok
@@ -267,6 +278,8 @@ class Ledger:
                 self.dropped[event.job] = event
             case history.Fault():
                 self._fault(who, event)
+            case history.Failed():
+                self.failed.append(event)
             case history.Mended():
                 since = self._lasting.pop((event.name, event.target), None)
                 if since is not None:
@@ -303,7 +316,7 @@ class Ledger:
                 settle.answered_at = event.at
                 if isinstance(event, history.Settled):
                     settle.is_taken = True
-                elif not any(cut > settle.at - CUT_SECONDS for cut in self._cuts[-9:]):
+                elif not any(cut > settle.at - CUT_SECONDS for cut in self.cuts[-9:]):
                     settle.is_taken = False
 
     def _claimed(self, who: str, event: history.Claimed) -> None:
@@ -335,7 +348,10 @@ class Ledger:
         for token, lane in event.kept:
             settles = self._settles_under.get(token, ())
             lease = self._named.get((token, lane))
-            if lease is not None and all(one.answered_at <= event.asked_at for one in settles):
+            if lease is None:
+                continue
+            lease.called_held_at = event.at
+            if all(one.answered_at <= event.asked_at for one in settles):
                 lease.prolong(event.asked_at, event.asked_at + event.lease_seconds)
 
     def _stands(self, job: UUID, place: tuple[int, int]) -> None:
@@ -360,9 +376,14 @@ class Ledger:
     def _fault(self, who: str, event: history.Fault) -> None:
         self.faults.append(event)
         if event.name in ("kill-worker", "kill-at") and event.target.startswith("worker"):
-            self.deaths.append((event.at, event.target, event.detail or event.name))
+            how = event.detail or event.name
+            self.losses.append(Loss(event.at, event.target, how, True))
+        if event.name == "stop-worker":
+            self.losses.append(
+                Loss(event.at, event.target, f"it stood still: {event.detail}", False)
+            )
         if event.name in ("cut-connection", "kill-backend", "stop-server"):
-            self._cuts.append(event.at)
+            self.cuts.append(event.at)
         if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
             self._lasting.setdefault((event.name, event.target), event.at)
 

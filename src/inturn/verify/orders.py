@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from inturn.verify.history import Fault, History, Mended
+from inturn.policy.retry import describe
+from inturn.verify.history import Failed, Fault, History, Mended
 
 FULL_BYTES = 64 * 1024
 
@@ -41,7 +42,10 @@ class Orders:
     def _listen(self) -> None:
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
-            self._obey[word](rest)
+            try:
+                self._obey[word](rest)
+            except Exception as error:
+                self._history.write(Failed(name=word, error=describe(error)))
         os._exit(0)
 
     def _fill_disk(self, rest: str) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from inturn.model.job import NewJob
 from inturn.queue.job import Job
 from inturn.verify import jobs
+from inturn.verify.detour import Detour
 
 VARIABLE = "INTURN_VERIFY_SETTINGS"
 
@@ -56,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = LEASE_SECONDS
     sweep_seconds: float = SWEEP_SECONDS
     handlers: tuple[str, ...] = ()  # the faults of handlers that are wanted
+    detour: Detour | None = None  # to the server, if connections are to be cut
     spoil: str | None = None  # MODULE:FUNCTION to call first, which breaks the engine: for tests
 
     @classmethod
@@ -86,8 +88,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The table of effects."""
         return f"inturn_verify_{self.run}"
 
-    def spoil_engine(self) -> None:
-        """Break the engine in this process, if that is wanted: a checker must be seen to fail."""
+    def prepare_process(self) -> None:
+        """Take the detour to the server, and break the engine in this process, if that is wanted.
+
+        It is for tests: a checker must be seen to fail.
+        """
+        if self.detour is not None:
+            self.detour.take()
         if self.spoil is not None:
             module, _, function = self.spoil.partition(":")
             getattr(importlib.import_module(module), function)()

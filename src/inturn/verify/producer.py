@@ -24,7 +24,7 @@ PAUSE_SECONDS = 0.02
 
 def main(name: str, settings: Settings) -> None:
     """Submit until told to stop."""
-    settings.spoil_engine()
+    settings.prepare_process()
     history = History(settings.history_folder(), name)
     points = Points(history)
     producer = Producer(name, settings, history, points)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
+
+from inturn.verify.detour import HERE
 
 CHUNK_BYTES = 64 * 1024
-PORT_DEFAULT = 5432
 
 Cut = Literal["request", "answer"]
 
@@ -19,31 +19,28 @@ class Proxy:
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
-        self._armed: Cut | None = None
-        self._cuts = 0
+        self.port = 0  # its own, once it listens
+        self._armed: tuple[Cut, Callable[[], None]] | None = None
         self._pipes: set[asyncio.Task[None]] = set()
 
     @classmethod
     @asynccontextmanager
-    async def before(cls, url: str) -> AsyncIterator[tuple[Proxy, str]]:
-        """Stand before the server of a URL; yield the URL that leads through the proxy."""
-        parts = urlsplit(url)
-        proxy = cls(parts.hostname or "localhost", parts.port or PORT_DEFAULT)
-        server = await asyncio.start_server(proxy._join, "127.0.0.1", 0)
-        own = server.sockets[0].getsockname()[1]
-        user = parts.netloc.rpartition("@")[0]
-        netloc = f"{user}@127.0.0.1:{own}" if user else f"127.0.0.1:{own}"
+    async def before(cls, host: str, port: int) -> AsyncIterator[Proxy]:
+        """Stand before a server."""
+        proxy = cls(host, port)
+        server = await asyncio.start_server(proxy._join, HERE, 0)
+        proxy.port = server.sockets[0].getsockname()[1]
         try:
-            yield proxy, urlunsplit(parts._replace(netloc=netloc))
+            yield proxy
         finally:
             server.close()
             for pipe in proxy._pipes:
                 pipe.cancel()
             await asyncio.gather(*proxy._pipes, return_exceptions=True)
 
-    def cut(self, what: Cut) -> None:
-        """Cut the next connection that is used."""
-        self._armed = what
+    def cut(self, what: Cut, *, cutting: Callable[[], None]) -> None:
+        """Cut the next connection that is used; call ``cutting`` right before."""
+        self._armed = what, cutting
 
     async def _join(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         here = asyncio.current_task()
@@ -68,8 +65,9 @@ class Proxy:
         while chunk := await client.read(CHUNK_BYTES):
             armed, self._armed = self._armed, None
             if armed is not None:
-                self._cuts += 1
-                server.write(chunk[: len(chunk) // 2] if armed == "request" else chunk)
+                what, cutting = armed
+                cutting()
+                server.write(chunk[: len(chunk) // 2] if what == "request" else chunk)
                 await server.drain()
                 raise EOFError
             server.write(chunk)

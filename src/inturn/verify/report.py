@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from inturn.model.job import JobState
+from inturn.verify.faults import KINDS
 from inturn.verify.final import Final
 from inturn.verify.history import read_all
 from inturn.verify.ledger import Ledger
@@ -39,6 +40,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     faults: dict[str, int]
     handlers: dict[str, int]  # runs of handlers that are there to make trouble
     untried: list[str]  # faults that were wanted, and never came
+    left_out: list[str]  # faults that were wanted, and lack what they need
+    failures: list[str]  # faults that could not be made, and why
     stale: int  # settlements that were refused, as they had to be
     lost_answers: int  # calls of which nobody knows whether they happened
     recovery_seconds_max: float | None
@@ -48,12 +51,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether every promise was kept."""
-        return not self.violations
+        """Whether every promise was kept, and all that was to go wrong could be made to."""
+        return not self.violations and not self.failures
 
     def lines(self) -> list[str]:
         """Return the report as text."""
-        recovery = "no worker was killed with jobs in hand"
+        recovery = "no worker was lost with jobs in hand"
         if self.recovery_seconds_max is not None:
             recovery = (
                 f"at most {self.recovery_seconds_max:.1f} s "
@@ -69,6 +72,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             f"faults     {_listed(self.faults)}",
             f"handlers   {_listed(self.handlers)}",
             *self._untried(),
+            *(f"failed     {failure}" for failure in self.failures),
             f"fenced     {self.stale:,} settlements of lost leases were refused; of "
             f"{self.lost_answers:,} calls the answer was lost",
             f"recovery   {recovery}",
@@ -79,14 +83,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _untried(self) -> list[str]:
         """Say what the run proves nothing about."""
-        if not self.untried:
-            return []
-        return [f"untried    {', '.join(self.untried)}: the run was too short for these"]
+        lines = []
+        if self.untried:
+            lines.append(f"untried    {', '.join(self.untried)}: the run was too short for these")
+        needs = {kind.name: kind.needs for kind in KINDS}
+        return lines + [f"left out   {name}: it needs {needs[name]}" for name in self.left_out]
 
     def _verdict(self) -> list[str]:
         if self.is_good:
             promises = len({name for name, _ in RULES.values() if name.startswith("P")})
             return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
+        if not self.violations:
+            return ["no promise was broken, but not all that was to go wrong could be made to"]
         lines = [_many(len(self.violations), "violation")]
         for rule, count in Counter(one.rule for one in self.violations).items():
             some = [one for one in self.violations if one.rule == rule]
@@ -122,8 +130,8 @@ def late(recovered: list[Recovery]) -> list[Violation]:
         Violation(
             promise="P6",
             rule="recovery",
-            text=f"the jobs of {one.worker}, which died ({one.how}), were given out again after "
-            f"{one.seconds:.1f} s, and {one.seconds_max:.1f} s is the most",
+            text=f"job {one.job} of {one.worker}, which was lost ({one.how}), was given out again "
+            f"{one.seconds:.1f} s after {one.since}, and {one.seconds_max:.1f} s is the most",
         )
         for one in recovered
         if one.seconds > one.seconds_max
@@ -156,12 +164,23 @@ def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violati
         faults=dict(faults),
         handlers=dict(handlers),
         untried=sorted(set(final.faults) - set(faults) - set(handlers)),
+        left_out=sorted(final.left_out),
+        failures=_failures(ledger),
         stale=sum(one.is_taken is False for one in ledger.settles),
         lost_answers=ledger.lost_answers,
         recovery_seconds_max=max((one.seconds for one in recovered), default=None),
         recovery_seconds_bound=max((one.seconds_max for one in recovered), default=None),
         violations=violations,
     )
+
+
+def _failures(ledger: Ledger) -> list[str]:
+    """Say which faults could not be made, why, and how often."""
+    counts = Counter((one.name, one.error) for one in ledger.failed)
+    return [
+        f"{name}, which could not be made: {error}" + (f" ({count:,} times)" if count > 1 else "")
+        for (name, error), count in sorted(counts.items())
+    ]
 
 
 def _faulty_handlers(ledger: Ledger) -> Counter[str]:

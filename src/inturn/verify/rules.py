@@ -211,7 +211,9 @@ def burying(ledger: Ledger) -> Iterator[str]:
 
 def suspects(ledger: Ledger) -> Iterator[str]:
     """Only a job that was alone when its worker died has that crash counted against it."""
-    unseen = int(bool(ledger.deaths))  # a worker may die before it has written down its claim
+    unseen = int(
+        any(loss.is_final for loss in ledger.losses)
+    )  # a worker may die before it has written down its claim
     for job, crashes in _buried_for_crashes(ledger):
         alone = [
             lease

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -24,8 +25,10 @@ from inturn.store.protocol import Store
 from inturn.verify import faults as fault_kinds
 from inturn.verify import history
 from inturn.verify.crew import LOG_NAME, Crew, Member
+from inturn.verify.detour import Detour, server_of
 from inturn.verify.driver import Driver
 from inturn.verify.faults import Injector, Reach, Switch
+from inturn.verify.final import NAME as FINAL_NAME
 from inturn.verify.final import Final, read_effects, read_jobs
 from inturn.verify.plan import BACKLOG_MAX, LEASE_SECONDS, SWEEP_SECONDS, Settings
 from inturn.verify.proxy import Proxy
@@ -106,8 +109,24 @@ class Verification:
         """Submit no more and drain; the second time, do not even drain."""
         self._interrupts += 1
 
+    @property
+    def has_history(self) -> bool:
+        """Whether its folder holds a history that can be checked."""
+        return (self.folder / FINAL_NAME).exists()
+
     async def run(self) -> Report:
-        """Do it all, and report."""
+        """Do it all, and report.
+
+        A folder of its own is gone after an error, unless it holds a history that can be checked.
+        """
+        try:
+            return await self._verify()
+        except BaseException:
+            if self._wanted.folder is None and not self.has_history:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    async def _verify(self) -> Report:
         async with AsyncExitStack() as stack:
             store = connect(self._url)
             stack.push_async_callback(store.close)
@@ -119,22 +138,22 @@ class Verification:
                 for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, self.interrupt)
                     stack.callback(loop.remove_signal_handler, number)
-            proxy, through = await stack.enter_async_context(self._proxied())
-            settings = self._settings(through)
+            proxy, detour = await stack.enter_async_context(self._proxied())
+            settings = self._settings(detour)
             await self._prepare(store, settings)
             final = await self._go(store, settings, proxy)
             final.write(self.folder)
             self._show("checking")
             report = await asyncio.to_thread(report_of, self.folder)
-            if report.is_good:
+            if not report.violations:
                 await _clean(store, final)
         return msgspec.structs.replace(report, folder=str(self.folder))
 
-    def _settings(self, url: str) -> Settings:
+    def _settings(self, detour: Detour | None) -> Settings:
         wanted = self._wanted
         return Settings(
             run=self._run,
-            store=_named(url, f"inturn-verify-{self._run}"),
+            store=_named(self._url, f"inturn-verify-{self._run}"),
             folder=str(self.folder),
             seed=wanted.seed,
             workers=wanted.workers,
@@ -146,17 +165,20 @@ class Verification:
                 for kind in fault_kinds.KINDS
                 if kind.handler is not None and kind.name in wanted.faults
             ),
+            detour=detour,
             spoil=wanted.spoil,
         )
 
     @asynccontextmanager
-    async def _proxied(self) -> AsyncIterator[tuple[Proxy | None, str]]:
+    async def _proxied(self) -> AsyncIterator[tuple[Proxy | None, Detour | None]]:
         """Stand between the processes and their server, if connections are to be cut."""
-        if "cut-connection" not in self._wanted.faults or not urlsplit(self._url).hostname:
-            yield None, self._url
+        server = server_of(self._url)
+        if "cut-connection" not in self._wanted.faults or server is None:
+            yield None, None
             return
-        async with Proxy.before(self._url) as (proxy, url):
-            yield proxy, url
+        host, port = server
+        async with Proxy.before(host, port) as proxy:
+            yield proxy, Detour(host=host, port=port, through=proxy.port)
 
     async def _prepare(self, store: Store, settings: Settings) -> None:
         try:
@@ -181,12 +203,12 @@ class Verification:
         crew = Crew(settings, started=self._greet, stop_seconds_max=self._wanted.stop_seconds_max)
         driver = Driver(store, settings, written)
         reach = Reach(proxy=proxy, switch=self._switch, kill_backends=driver.kill_backends)
-        names = [
-            kind.name
+        wanted = [
+            kind
             for kind in fault_kinds.KINDS
-            if kind.name in self._wanted.faults
-            and fault_kinds.possible(kind, store=self._url, reach=reach)
+            if kind.name in self._wanted.faults and kind.is_for(self._url)
         ]
+        names = [kind.name for kind in wanted if fault_kinds.possible(kind, reach)]
         injector = Injector(
             crew,
             written,
@@ -214,6 +236,7 @@ class Verification:
             settings=settings,
             store=self._url.partition(":")[0],
             faults=tuple(names),
+            left_out=tuple(kind.name for kind in wanted if kind.name not in names),
             is_drained=is_drained,
             is_interrupted=self._interrupts > 0,
             seconds=monotonic() - self._began_at,

@@ -20,7 +20,7 @@ TROUBLE_SECONDS = 0.2
 
 def main(name: str, settings: Settings) -> None:
     """Work until told to stop."""
-    settings.spoil_engine()
+    settings.prepare_process()
     history = History(settings.history_folder(), name)
     clock = SteppedClock()
     app.history, app.points = history, Points(history)
