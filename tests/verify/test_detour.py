@@ -5,12 +5,15 @@ The PostgreSQL of the tests speaks no TLS, so that one who does stands before it
 
 from __future__ import annotations
 
-import asyncio
+import select
 import shutil
+import socket
+import socketserver
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -90,7 +93,7 @@ async def test_a_certificate_is_held_against_the_servers_name(
     await App(postgres_url).migrate()
     server = server_of(postgres_url)
     assert server is not None
-    async with enciphering(context, *server) as port:
+    with enciphering(context, *server) as port:
         user, _, place = postgres_url.rpartition("@")
         url = f"{user}@localhost:{port}/{place.rpartition('/')[2]}"
         url += f"?sslmode=verify-full&sslrootcert={certificate}"
@@ -99,28 +102,37 @@ async def test_a_certificate_is_held_against_the_servers_name(
     assert report.faults["cut-connection"] > 0
 
 
-@asynccontextmanager
-async def enciphering(context: ssl.SSLContext, host: str, port: int) -> AsyncIterator[int]:
+@contextmanager
+def enciphering(context: ssl.SSLContext, host: str, port: int) -> Iterator[int]:
     """Stand before a PostgreSQL as if it spoke TLS; yield the port."""
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError):
-            while chunk := await reader.read(65_536):
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
+    class Front(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # as connections that are cut end
+                self.request.recv(8, socket.MSG_WAITALL)  # SSLRequest
+                self.request.sendall(b"S")
+                with (
+                    context.wrap_socket(self.request, server_side=True) as outer,
+                    socket.create_connection((host, port)) as inner,
+                ):
+                    pass_on(outer, inner)
 
-    async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError):
-            await reader.readexactly(8)  # SSLRequest
-            writer.write(b"S")
-            await writer.start_tls(context)
-            inner_reader, inner_writer = await asyncio.open_connection(host, port)
-            await asyncio.gather(pass_on(reader, inner_writer), pass_on(inner_reader, writer))
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Front) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
 
-    server = await asyncio.start_server(join, "localhost", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
+
+def pass_on(outer: ssl.SSLSocket, inner: socket.socket) -> None:
+    """Give each what the other sends, until one of them ends."""
+    while True:
+        ready, _, _ = ([outer], 0, 0) if outer.pending() else select.select([outer, inner], [], [])
+        for one in ready:
+            if not (chunk := one.recv(65_536)):
+                return
+            (inner if one is outer else outer).sendall(chunk)
 
 
 async def test_without_one_server_no_connection_is_cut_and_the_report_says_why(
