@@ -9,19 +9,21 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done, Retry, Verdict
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.store.postgres.sql import query
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
     QUICK_SECONDS,
+    ask,
     claim,
-    done,
     drain,
     enqueue,
     held_up,
@@ -126,19 +128,47 @@ async def test_dead_letters_are_dropped_while_what_stands_behind_one_is_cancelle
 
 
 async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore) -> None:
-    await enqueue(store, *(job(f"key {n % 40}") for n in range(2_000)))
-    ends_at = time.monotonic() + 2
+    """Lanes come back in the order of their ranks, which is another than that of their rows."""
+    await enqueue(
+        store, *(job(f"key {n}", priority=n * 7 % 19 - 9, attempts_max=1_000) for n in range(300))
+    )
+    ends_at = time.monotonic() + 3
 
-    async def work() -> None:
-        while time.monotonic() < ends_at and (claims := await claim(store, 5)):
-            await done(store, claims)
+    async def work(worker: str) -> None:
+        while time.monotonic() < ends_at:
+            claims = await claim(store, 30, worker=worker)
+            await store.settle(
+                [
+                    Settlement(one.lease, [Outcome(held, Release()) for held in one.jobs])
+                    for one in claims
+                ],
+                worker=worker,
+            )
 
     async def configure() -> None:
         while time.monotonic() < ends_at:
             for seconds in (100.0, 200.0):
                 await store.configure("default", QueueSettings(aging_seconds=seconds))
 
-    await asyncio.gather(work(), work(), work(), configure())
+    await asyncio.gather(*(work(f"w{number}") for number in range(4)), configure())
+    assert await store.check() == []
+    await store.configure("default", QueueSettings(aging_seconds=10.0))
+    assert await ask(store, query("ranked_otherwise"), "default") is False
+
+
+async def test_a_queue_is_configured_although_somebody_holds_a_lane_of_it(
+    database: str, store: PostgresStore
+) -> None:
+    await enqueue(store, job("held", priority=1), job("free", priority=1))
+    held = await asyncpg.connect(database)
+    try:
+        await held.execute("begin; select from inturn.lane where key = 'held' for update")
+        await quickly(store.configure("default", QueueSettings(depth_max=100)))
+        await quickly(store.configure("default", QueueSettings(aging_seconds=10.0)))
+        await held.execute("rollback")
+    finally:
+        await held.close()
+    assert [one.lease.key for one in await claim(store)] == ["held", "free"]
     assert await store.check() == []
 
 

@@ -66,6 +66,21 @@ async def test_001_22_waiting_outweighs_priority_in_time(
         await settle(store, done(ran))
 
 
+@KEYS
+async def test_001_22_another_ageing_moves_what_waits_already(
+    store: Store, clock: ManualClock, keyed: bool
+) -> None:
+    low, high = ("low", "high") if keyed else (None, None)
+    for aging_seconds, is_low_first in ((300, False), (10, True), (300, False)):
+        [one] = await enqueue(store, job("low", key=low))
+        clock.advance(20)
+        [two] = await enqueue(store, job("high", key=high, priority=1))
+        await store.configure("default", QueueSettings(aging_seconds=aging_seconds))
+        ran = [await claim_one(store), await claim_one(store)]
+        assert ids(ran) == ([one, two] if is_low_first else [two, one])
+        await settle(store, done(ran))
+
+
 async def test_001_22_the_lowest_priority_is_not_starved_for_ever(
     store: Store, clock: ManualClock
 ) -> None:

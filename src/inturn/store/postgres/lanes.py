@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from uuid import UUID
 
@@ -15,10 +16,17 @@ from inturn.store.postgres.sql import query
 _NO_SUCH_LANE = "IT006"
 _NO_SUCH_QUEUE = "IT007"
 
+RANK_LOOKS = 20
+RANK_PAUSE_SECONDS = 0.05
+
 
 async def configure(connection: Connection, queue: str, settings: QueueSettings) -> None:
     """Set how a queue behaves."""
+    aging_seconds = float(settings.aging_seconds)
     async with connection.transaction():
+        before = await connection.fetchval(
+            "select aging_seconds from inturn.queue where name = $1 for update", queue
+        )
         await connection.execute(
             query("configure"),
             queue,
@@ -26,9 +34,22 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
             settings.depth_max,
             settings.lane_depth_max,
             float(settings.keep_done_seconds),
-            float(settings.aging_seconds),
+            aging_seconds,
         )
+    if before != aging_seconds:
+        await _rank_again(connection, queue)
+
+
+async def _rank_again(connection: Connection, queue: str) -> None:
+    """Work out the ranks of what waits, until those who read the old number have written theirs.
+
+    One who takes longer leaves its lane with the old rank, until that has another head.
+    """
+    for _ in range(RANK_LOOKS):
         await connection.execute(query("rank_again"), queue)
+        if not await connection.fetchval(query("ranked_otherwise"), queue):
+            return
+        await asyncio.sleep(RANK_PAUSE_SECONDS)
 
 
 async def pause(

@@ -2,7 +2,8 @@
 -- The head of a lane that may be claimed is compared with what the lane says of it; a lane that did
 -- not find its next job yet (look_at) learns it from a claim soon. An open lane's rank may be
 -- older than its head's, which a claim sets right, and younger by as long as a producer's
--- transaction may have been open on it when the lane was found empty: a day is more than that.
+-- transaction may have been open on it when the lane was found empty: a day is more than that. A
+-- keyed lane's rank may be by the aging_seconds that the queue had when the lane was woken.
 select said from (
     select faults.said, row_number() over (partition by faults.sort order by l.id) as number
     from inturn.lane l
@@ -43,7 +44,8 @@ select said from (
              then format('%s has a rank and must not be claimed.', name) end,
         case when case
                  when l.key is null then l.rank_at > owed.rank_at + interval '1 day'
-                 else l.rank_at <> owed.rank_at end
+                 when l.priority = 0 then l.rank_at <> owed.rank_at
+                 else (l.rank_at < j.enqueued_at) <> (l.priority > 0) end
              then format('%s has another rank than its head gives it.', name) end,
         case when l.rank_at is not null
                   and l.suspect <> (l.key is not null and l.cursor <= l.suspect_last)
