@@ -203,7 +203,7 @@ def test_a_payload_that_is_too_large_is_refused(app: App) -> None:
         ('{"to": 5}', "Expected `str`, got `int`"),
         ('{"to": "a", "gone": 1}', "unknown field `gone`"),
         ("[]", "Expected `object`, got `array`"),
-        ("null", "Expected `object`, got `null`"),
+        ("null", "missing required field `to`"),
     ],
 )
 def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, said: str) -> None:
@@ -212,6 +212,13 @@ def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, s
 
     with pytest.raises(PayloadMismatch, match=f"(?s)job 'send': .*{said}.*retry the dead letter"):
         send.arguments.decode(payload)
+
+
+def test_a_job_that_came_without_a_payload_has_no_arguments(app: App) -> None:
+    @app.job
+    def sweep(deep: bool = False) -> None: ...
+
+    assert sweep.arguments.decode("null") == sweep.arguments.decode("{}") == ([], {})
 
 
 def test_a_model_that_refuses_its_payload_is_a_mismatch(app: App) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from inturn.model.errors import JobFailed
+from inturn.model.job import DeadLetter, NewJob
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
@@ -113,6 +114,33 @@ async def test_an_async_def_that_swallows_its_cancellation_is_named_and_keeps_it
         with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.1 s"):
             await ticket.result(timeout=60)
     assert most == [1]
+
+
+async def test_the_declared_timeout_counts_for_what_was_submitted_without_one(app: App) -> None:
+    """By SQL, or from a shell: by someone who does not know the handler."""
+
+    @app.job(timeout=0.1)
+    async def sleeps() -> None:
+        await asyncio.sleep(120)
+
+    @app.job(timeout=0.1)
+    def spins() -> None:
+        while True:
+            sum(range(100))
+
+    new = [NewJob(kind=kind, attempts_max=1) for kind in ("sleeps", "spins")]
+    await app.run(lambda store: store.enqueue(new))
+
+    async def letters() -> Sequence[DeadLetter]:
+        return (await app.run(lambda store: store.dead_letters())).rows
+
+    async def are_dead() -> bool:
+        return len(await letters()) == len(new)
+
+    async with working(app, slots=2):
+        await until(are_dead)
+    said = [letter.errors[-1].error for letter in await letters()]
+    assert all("it took longer than 0.1 s" in one for one in said)
 
 
 async def test_a_handlers_own_timeout_error_is_its_own(app: App) -> None:

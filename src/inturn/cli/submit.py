@@ -45,7 +45,10 @@ AfterOption = Annotated[
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
-        metavar="TIME", parser=seconds, help="How long an attempt may take.", show_default=False
+        metavar="TIME",
+        parser=seconds,
+        help="How long an attempt may take; else as declared.",
+        show_default=False,
     ),
 ]
 

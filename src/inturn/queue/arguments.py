@@ -64,9 +64,9 @@ class Arguments:
             raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
-        """Return a payload's arguments, positional and by name."""
+        """Return a payload's arguments, positional and by name. What has no payload has none."""
         try:
-            found = self._decoder.decode(payload)
+            found = self._decoder.decode("{}" if payload == "null" else payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise PayloadMismatch(self._name, str(error)) from error
         named = {

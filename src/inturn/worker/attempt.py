@@ -13,6 +13,8 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
@@ -46,6 +48,12 @@ class Attempts:
         self._pid = os.getpid()
         self.is_on_loop = job.is_async or self._is_surrounded
         self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
+
+    def timed(self, leased: LeasedJob) -> LeasedJob:
+        """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
+        if leased.timeout_seconds is not None or self._job.timeout is None:
+            return leased
+        return msgspec.structs.replace(leased, timeout_seconds=self._job.timeout)
 
     async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""

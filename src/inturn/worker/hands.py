@@ -210,6 +210,7 @@ class Hands:
                     self._note(hold, released(leased))
 
             return give_back
+        leased = attempts.timed(leased)
         if attempts.is_on_loop or children is not None:
             hold.is_cancellable = attempts.is_cancellable or children is not None
 
