@@ -45,6 +45,12 @@ def test_a_long_chain_is_no_circle_until_its_ends_meet() -> None:
     assert found([*chain, (0, 50_000)]) == [set(range(50_001))]
 
 
+def test_a_circle_is_named_from_job_to_job() -> None:
+    one, two = UUID(int=1), UUID(int=2)
+    said = name_circles([(one, two), (two, one)], sentences_max=20)
+    assert said == [f"jobs wait for one another in a circle: {one} → {two} → {one}."]
+
+
 def test_no_more_circles_are_named_than_asked_for() -> None:
     selves = [(UUID(int=number), UUID(int=number)) for number in range(30)]
     assert len(name_circles(selves, sentences_max=20)) == 20

@@ -54,9 +54,7 @@ def _walked(held_by: dict[UUID, set[UUID]]) -> list[list[UUID]]:
 def _sentence(circle: list[UUID]) -> str:
     if len(circle) == 1:
         return f"job {circle[0]} waits for itself."
-    named = [f"job {job}" for job in circle[:_NAMED_MAX]]
+    named = [str(job) for job in circle[:_NAMED_MAX]]
     if len(circle) > _NAMED_MAX:
         named.append(f"{len(circle) - _NAMED_MAX} more")
-    else:
-        named.append(f"job {circle[0]} again")
-    return f"jobs wait for one another in a circle: {', then '.join(named)}."
+    return f"jobs wait for one another in a circle: {' → '.join([*named, str(circle[0])])}."
