@@ -133,13 +133,18 @@ async def test_a_tail_without_its_last_job_may_be_of_any_round(
 ) -> None:
     """A pruned lane remembers its round, and a dead letter that is put back leaves its place."""
     await store.configure("default", QueueSettings(keep_done_seconds=1))
-    await store.enqueue([*(job(key="a", round=round) for round in (0, 0)), job("dies", key="b")])
+    await store.open_gate("default", 2)
+    [*_, dies] = await enqueue(store, *jobs(2, key="a", round=2), job(key="b", round=2))
     for claimed in await claim(store):
         await settle(store, bury(claimed) if claimed.lease.key == "b" else done([claimed]))
+    assert await store.dead_retry([dies]) == [dies]
+    await sound(store)
+    await settle(store, bury(await claim_one(store)))
     for _ in range(3):
         clock.advance(10)
         await store.prune()
-    await store.dead_retry([letter.job.id for letter in (await store.dead_letters()).rows])
+        await sound(store)
+    await enqueue(store, job(key="a"), job(key="b"))
     await sound(store)
 
 
@@ -177,11 +182,10 @@ UNREADABLE = [
 async def test_settled_positions_that_cannot_be_read_are_named(store: Store, settled: str) -> None:
     if is_postgres(store):
         pytest.skip("PostgreSQL keeps a multirange")
-    [ticket, *_] = await store.enqueue(jobs(3))
+    [ticket, second, _] = await store.enqueue(jobs(3))
     [claimed] = await claim(store)
-    await settle(store, [verdicts(claimed, Done())])
-    await bring_to(store, JobState.BLOCKED, queue="other")
-    await bring_to(store, JobState.DEAD, queue="third")
+    await settle(store, bury(claimed))  # so that the run is asked whether a dead letter is in it,
+    await enqueue(store, job(key="a", after=frozenset({second.id})))  # … and what is waited for
     await sound(store)
     await raw(store, f"update run set settled = '{settled}'")
     await names(store, f"positions 1 to 3 of lane {ticket.lane} ", "ranges", f"'{settled}'")
