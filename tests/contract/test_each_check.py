@@ -99,6 +99,13 @@ async def a_retry_with_a_key(store: Store) -> object:
     return made
 
 
+async def a_job_without_attempts(store: Store) -> object:
+    [made] = await enqueue(store, job())
+    await sound(store)
+    await raw(store, "update @job set attempts_max = 0")
+    return made
+
+
 async def a_mark_beyond_what_is_finished(store: Store) -> object:
     [ticket, *_] = await store.enqueue(jobs(3, key="a"))
     await sound(store)
@@ -133,6 +140,7 @@ EVERYWHERE: dict[str, Corrupt] = {
     "check_places": a_job_in_two_places,
     "check_waits": a_wait_for_nothing,
     "check_parked": a_retry_with_a_key,
+    "check_attempts": a_job_without_attempts,
     "check_marks": a_mark_beyond_what_is_finished,
     "check_queues": a_job_of_no_queue,
 }

@@ -92,6 +92,21 @@ async def test_of_one_claims_leases_only_the_settled_lane_is_lost(store: Store) 
     assert await store.extend(leases) == [second.lease]
 
 
+async def test_a_run_that_is_settled_is_lost_although_another_lease_has_its_lane(
+    store: Store,
+) -> None:
+    """One claim's token stands for runs of several open lanes, and each lane has other runs."""
+    await enqueue(store, job("one"), job("two"))
+    settled, kept = sorted(await claim(store), key=lambda claimed: claimed.jobs[0].kind)
+    assert settled.lease.token == kept.lease.token
+    await enqueue(store, job("one"))
+    other = await claim_one(store)
+    assert other.lease.lane == settled.lease.lane
+    await settle(store, done([settled]))
+    leases = [settled.lease, kept.lease, other.lease]
+    assert await store.extend(leases) == [settled.lease]
+
+
 async def test_leases_of_many_claims_are_extended_together(
     store: Store, clock: ManualClock
 ) -> None:

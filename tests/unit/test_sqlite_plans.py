@@ -10,6 +10,7 @@ from importlib.resources import files
 import pytest
 
 from inturn.store.sqlite import queries
+from inturn.store.sqlite.check import add_functions
 from inturn.store.sqlite.migrate import migrate
 from inturn.store.sqlite.queries import query
 
@@ -36,7 +37,7 @@ SMALL = re.compile(
 def connection() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, 0)
-    connection.create_function("uuid", 1, str)
+    add_functions(connection)
     yield connection
     connection.close()
 

@@ -34,6 +34,11 @@ select said from (
                          name, l.head, l.cursor - 1) end,
         case when l.token is not null and l.head >= l.cursor
              then format('%s is under lease %s with no position leased.', name, l.token) end,
+        case when l.token is not null and not l.active
+             then format('%s is under lease %s and not active.', name, l.token) end,
+        case when l.token is not null and (l.ready_at is not null or l.look_at is not null)
+             then format('%s is under lease %s and yet waits for a time to come.',
+                         name, l.token) end,
         case when l.active and l.token is null and l.ready_at is null and l.look_at is null
                   and l.halted_at is null and l.paused_at is null and l.rank_at is null
              then format('%s may be claimed and has no rank: no claim finds it.', name) end,
@@ -76,7 +81,12 @@ select said from (
                       where c.lane = l.id and c.position > l.cancelled_last
                         and c.position >= l.cursor)
              then format('%s has cancelled positions beyond %s, and does not know it: they would '
-                         'run.', name, l.cancelled_last) end
+                         'run.', name, l.cancelled_last) end,
+        case when l.cancelled_last >= l.cursor and not exists (
+                      select from inturn.cancelled c
+                      where c.lane = l.id and c.position = l.cancelled_last)
+             then format('%s says that position %s is the last that is cancelled, and it is not: '
+                         'it would run.', name, l.cancelled_last) end
     ]) with ordinality as faults(said, sort)
     where faults.said is not null
 ) found where number <= 20

@@ -37,5 +37,10 @@ select said from (
                          a.id, a.position, a.lane, j.id)
         from aside a join inturn.job j on j.lane = a.lane and j.position = a.position
         where a.id <> j.id
+        union all
+        select 4, format('lane %s (%L of queue %L) is halted on job %s, which has the key %L of '
+                         'queue %L.', l.id, l.key, l.queue, d.id, d.key, d.queue)
+        from inturn.lane l join inturn.dead d on d.id = l.halted_job
+        where (d.queue, d.key) is distinct from (l.queue, l.key)
     ) faults
 ) found where number <= 20

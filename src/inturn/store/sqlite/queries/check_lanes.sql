@@ -33,6 +33,12 @@ union all
 select name || ' is under lease ' || token || ' with no position leased.'
 from seen where token is not null and head >= cursor
 union all
+select name || ' is under lease ' || token || ' and not active.'
+from seen where token is not null and not active
+union all
+select name || ' is under lease ' || token || ' and yet waits for a time to come.'
+from seen where token is not null and ready_at is not null
+union all
 select name || ' may be claimed and has no rank: no claim finds it.'
 from seen where active and last >= cursor and token is null and ready_at is null
   and halted_at is null and paused_at is null and rank_at is null
@@ -70,6 +76,11 @@ select name || ' counts ' || head_attempt || ' attempts of its head, which may h
 from (select seen.*, job.attempts_max from seen
       join job on job.lane = seen.id and job.position = seen.head)
 where key is not null and halted_at is null and head_attempt > attempts_max - (token is null)
+union all
+select name || ' counts ' || head_attempt || ' attempts and ' || head_crashes
+    || ' crashes, and has no head.'
+from seen where (key is null or (token is null and last < cursor))
+  and (head_attempt > 0 or head_crashes > 0)
 union all
 select name || ' says that its first waiting job was accepted at another time than it was.'
 from seen where waiting_since is not (

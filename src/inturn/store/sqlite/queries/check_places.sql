@@ -16,7 +16,7 @@ with aside as (
            or exists (select 1 from run
                       where run.lane = job.lane and job.position between run.first and run.last
                         and not exists (
-                            select 1 from json_each(run.settled) as settled
+                            select 1 from json_each(as_ranges(run.settled)) as settled
                             where job.position between json_extract(settled.value, '$[0]')
                                                    and json_extract(settled.value, '$[1]'))))
       and not (aside.place = 'dead' and lane.halted_job is aside.id)
@@ -46,5 +46,7 @@ from cancelled join lane on lane.id = cancelled.lane
 where (cancelled.queue, cancelled.key) is not (lane.queue, lane.key)
 union all
 select 'lane ' || lane.id || ' (' || quote(lane.key) || ' of queue ' || quote(lane.queue)
-    || ') is halted on job ' || uuid(dead.id) || ', which has the key ' || quote(dead.key) || '.'
-from lane join dead on dead.id = lane.halted_job where dead.key is not lane.key
+    || ') is halted on job ' || uuid(dead.id) || ', which has the key ' || quote(dead.key)
+    || ' of queue ' || quote(dead.queue) || '.'
+from lane join dead on dead.id = lane.halted_job
+where (dead.queue, dead.key) is not (lane.queue, lane.key)

@@ -17,10 +17,25 @@ select 'of positions ' || run.first || ' to ' || run.last || ' of lane ' || run.
 from run
 where (select count(*) from job where job.lane = run.lane
        and job.position between run.first and run.last
-       and not exists (select 1 from json_each(run.settled) as done
+       and not exists (select 1 from json_each(as_ranges(run.settled)) as done
                        where job.position between json_extract(done.value, '$[0]')
                            and json_extract(done.value, '$[1]')))
     < run.last - run.first + 1 - (
         select coalesce(sum(
             json_extract(done.value, '$[1]') - json_extract(done.value, '$[0]') + 1), 0)
-        from json_each(run.settled) as done)
+        from json_each(as_ranges(run.settled)) as done)
+union all
+select 'positions ' || first || ' to ' || last || ' of lane ' || lane
+    || ' are leased, and what is settled of them is not ranges in order: ' || quote(settled) || '.'
+from run where as_ranges(settled) is null
+union all
+select 'positions ' || first || ' to ' || last || ' of lane ' || lane
+    || ' are leased, and some are settled that are not among them: ' || settled || '.'
+from run
+where exists (select 1 from json_each(as_ranges(run.settled)) as done
+              where json_extract(done.value, '$[0]') < run.first
+                 or json_extract(done.value, '$[1]') > run.last)
+union all
+select 'positions ' || first || ' to ' || last || ' of lane ' || lane
+    || ' are settled and still leased.'
+from run where as_ranges(settled) = json_array(json_array(first, last))

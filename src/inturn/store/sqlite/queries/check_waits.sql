@@ -19,6 +19,6 @@ where not exists (select 1 from dead where dead.id = waits.on_job)
              or exists (select 1 from run
                         where run.lane = job.lane and job.position between run.first and run.last
                           and not exists (
-                              select 1 from json_each(run.settled) as settled
+                              select 1 from json_each(as_ranges(run.settled)) as settled
                               where job.position between json_extract(settled.value, '$[0]')
                                                      and json_extract(settled.value, '$[1]')))))
