@@ -6,11 +6,10 @@ import asyncio
 import random
 import statistics
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from bench.compare import Bench
 from bench.crew import Crew, crew
+from bench.files import empty_file
 from bench.peers import ours
 from bench.peers.program import note
 from bench.server import empty_database
@@ -31,8 +30,8 @@ def latency_postgres(bench: Bench) -> list[Row]:
 
 def latency_sqlite(bench: Bench) -> list[Row]:
     """Measure on SQLite, across processes."""
-    with TemporaryDirectory(prefix="inturn-bench-") as folder:
-        return _rows("sqlite", _measure(bench, f"sqlite:///{Path(folder) / 'work.db'}"))
+    with empty_file() as path:
+        return _rows("sqlite", _measure(bench, f"sqlite:///{path}"))
 
 
 def _measure(bench: Bench, url: str) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Protocol
 import psycopg
 
 from bench.compare import Bench
+from bench.files import empty_file
 from bench.peers.peer import Fsync, Peer
 from bench.processor import used_by_server, used_seconds
 from bench.redis_server import RedisServer
@@ -122,5 +122,5 @@ def place(bench: Bench, peer: Peer, fsync: Fsync = "everysec") -> Iterator[Place
             with RedisServer(fsync) as server:
                 yield Redis(server)
         case "sqlite":
-            with tempfile.TemporaryDirectory(prefix="inturn-bench-") as folder:
-                yield File(Path(folder) / "work.db")
+            with empty_file() as path:
+                yield File(path)

@@ -29,9 +29,10 @@ def server() -> Iterator[DatabaseServer]:
 
 @contextlib.contextmanager
 def empty_database(on: DatabaseServer) -> Iterator[str]:
-    """Make a database for one run of one side, on a server with nothing left to write."""
+    """Make a database for one run of one side. Nothing is left to write of those before."""
     with on.fresh_database() as url:
         asyncio.run(_execute(url, "checkpoint"))
+        os.sync()
         yield url
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from bench.clients import fill
 from bench.compare import SIDES, Bench, in_turn, rated
+from bench.files import empty_file
 from bench.loads import Load, Taken, check_complete, numbers_of
 from bench.sides import Batch, Ours, SideName, side_at
 from bench.sizes import PRODUCERS
@@ -22,7 +19,8 @@ def sqlite_drain(bench: Bench) -> list[Row]:
     load = Load("sqlite-drain", bench.sizes.sqlite_jobs)
 
     def measure(side: SideName) -> float:
-        with _file() as url:
+        with empty_file() as path:
+            url = f"sqlite:///{path}"
             asyncio.run(fill(url, side, load))
             return load.jobs / asyncio.run(_drain(url, side, load))
 
@@ -42,16 +40,11 @@ def sqlite_producers(bench: Bench) -> list[Row]:
     for run in range(bench.sizes.runs):
         for producers, rates in ((1, one), (PRODUCERS, many)):
             bench.say(f"{producers} producers, run {run + 1} of {bench.sizes.runs}")
-            with _file() as url:
+            with empty_file() as path:
+                url = f"sqlite:///{path}"
                 rates.append(asyncio.run(_produce(url, producers, bench.sizes.producer_seconds)))
     note = f"{PRODUCERS} callers of one store; the reference is one caller of ours"
     return [rated("sqlite-producers", Bar(5), many, one, note=note)]
-
-
-@contextmanager
-def _file() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="inturn-bench-") as folder:
-        yield f"sqlite:///{Path(folder) / 'work.db'}"
 
 
 async def _drain(url: str, side_name: SideName, load: Load) -> float:

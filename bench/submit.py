@@ -7,12 +7,11 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import asyncpg
 
 from bench.compare import Bench, rated
+from bench.files import empty_file
 from bench.loads import payload
 from bench.peers.program import note
 from bench.server import empty_database
@@ -76,8 +75,8 @@ def _submit(bench: Bench, store: str, raw: Side, *, counts: bool) -> list[Row]:
 def _measure(bench: Bench, store: str, side: Side) -> float:
     seconds = bench.sizes.submit_seconds
     if store == "sqlite":
-        with TemporaryDirectory(prefix="inturn-bench-") as folder:
-            return asyncio.run(_run(side, f"sqlite:///{Path(folder) / 'work.db'}", seconds))
+        with empty_file() as path:
+            return asyncio.run(_run(side, f"sqlite:///{path}", seconds))
     with empty_database(bench.server) as url:
         return asyncio.run(_run(side, url, seconds))
 
