@@ -222,10 +222,12 @@ class ShardFull(QueueFull):
         added: int = 1,
         *,
         queue: str | None = None,
+        is_total: bool = False,
     ) -> None:
         self.queue, self.key = queue or "executor", key
         self.depth, self.depth_max = length, capacity
         self._is_stored = queue is not None
+        self.is_total = is_total  # length and capacity are of all shards together
         self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
         self.shard, self.length, self.capacity = shard, length, capacity
         InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
@@ -238,15 +240,19 @@ class ShardFull(QueueFull):
                 f"belongs, holds {self.length} waiting jobs and the executor lets {self.capacity} "
                 f"wait; there is no room for {more}"
             )
-        return (
-            f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds "
-            f"{self.length} waiting jobs of {self.capacity} that fit; there is no room for {more}"
-        )
+        where = f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds"
+        if self.is_total:
+            where = "all shards of the executor together hold"
+        seen = f"{where} {self.length} waiting jobs of {self.capacity} that fit"
+        if self.length + self.added <= self.capacity:
+            return f"{seen}, and others came first who wait for room; there is none for {more}"
+        return f"{seen}; there is no room for {more}"
 
     def _advice(self) -> str:
+        bound = "depth_max" if self.is_total else "queue_size"
         if self.added > self.capacity:
-            return "So many never fit: submit fewer at a time, or raise queue_size"
-        return "Submit more slowly, wait longer, or raise queue_size"
+            return f"So many never fit: submit fewer at a time, or raise {bound}"
+        return f"Submit more slowly, wait longer, or raise {bound}"
 
 
 class EnqueueTimeout(ShardFull, TimeoutError):
@@ -262,9 +268,10 @@ class EnqueueTimeout(ShardFull, TimeoutError):
         waited_seconds: float,
         *,
         queue: str | None = None,
+        is_total: bool = False,
     ) -> None:
         self.waited_seconds = waited_seconds
-        super().__init__(key, shard, length, capacity, added, queue=queue)
+        super().__init__(key, shard, length, capacity, added, queue=queue, is_total=is_total)
 
     def _seen(self) -> str:
         return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"
