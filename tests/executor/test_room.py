@@ -117,7 +117,7 @@ async def test_all_shards_together_are_bounded_for_a_batch_too() -> None:
             await executor.submit_many([(keys[2], fine), (keys[3], fine)])
         full = caught.value
         assert (full.shard, full.length, full.capacity, full.added) == (2, 2, 3, 2)
-        with pytest.raises(ShardFull, match="never fit.*raise depth_max"):
+        with pytest.raises(ShardFull, match=r"never fit.*raise depth_max"):
             await executor.submit_many([(key, fine) for key in keys])
         assert sum(executor.depths()) == 2
         await executor.submit_many([(keys[3], fine)])
@@ -139,7 +139,7 @@ async def test_all_shards_together_are_bounded_for_who_waited_too() -> None:
         await executor.barrier(keys[0])
         assert executor.depths() == [0, 0, 1, 0], "room for one is none for two"
         assert not pair.done()
-        with pytest.raises(EnqueueTimeout, match="all shards.*none came free in"):
+        with pytest.raises(EnqueueTimeout, match=r"all shards.*none came free in"):
             await executor.submit_many([(keys[0], fine)] * 2, timeout="10ms")
         gates[1].set()
         tickets = await pair
@@ -156,7 +156,7 @@ async def test_who_found_room_only_behind_others_is_told_so() -> None:
         await executor.submit("one", fine)
         batch = asyncio.create_task(executor.submit_many([("one", fine)] * 3, timeout=SECONDS_MAX))
         await asyncio.sleep(0)
-        with pytest.raises(ShardFull, match="1 waiting jobs of 3 .* others came first") as caught:
+        with pytest.raises(ShardFull, match=r"1 waiting jobs of 3 .* others came first") as caught:
             await executor.submit("one", fine, timeout=0)
         assert (caught.value.length, caught.value.capacity) == (1, 3)
         gate.set()
