@@ -68,13 +68,7 @@ def _opened(path: str, busy_seconds: float) -> Iterator[sqlite3.Connection]:
     """Open a connection that stays open unless something fails before it is ready."""
     connection: sqlite3.Connection | None = None
     try:
-        connection = sqlite3.connect(
-            path,
-            timeout=busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=_STATEMENTS_CACHED,
-        )
+        connection = _connect(path, busy_seconds)
         connection.execute(f"pragma cache_size = -{_CACHE_KIBIBYTES}")
         yield connection
     except BaseException as error:
@@ -83,6 +77,16 @@ def _opened(path: str, busy_seconds: float) -> Iterator[sqlite3.Connection]:
         if isinstance(error, sqlite3.Error):
             raise store_error(error, path) from error
         raise
+
+
+def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        path,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=_STATEMENTS_CACHED,
+    )
 
 
 def use_wal(connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:
