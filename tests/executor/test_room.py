@@ -97,7 +97,7 @@ async def test_all_shards_together_are_bounded() -> None:
             await executor.submit(keys[3], fine)
         assert isinstance(caught.value, ShardFull)
         assert (caught.value.shard, caught.value.length, caught.value.capacity) == (3, 3, 3)
-        assert "all shards of the executor together hold 3 waiting jobs" in str(caught.value)
+        assert "all its shards together, holds 3 waiting jobs" in str(caught.value)
         assert "raise depth_max" in str(caught.value)
         waiting = asyncio.create_task(executor.submit(keys[3], fine, timeout=SECONDS_MAX))
         await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def test_all_shards_together_are_bounded_for_a_batch_too() -> None:
         keys = [keys_of_one_shard(executor, 1, shard)[0] for shard in range(4)]
         for key in keys[:3]:  # the first has the slot
             await executor.submit(key, gate.wait)
-        with pytest.raises(ShardFull, match="all shards") as caught:
+        with pytest.raises(ShardFull, match="all its shards") as caught:
             await executor.submit_many([(keys[2], fine), (keys[3], fine)])
         full = caught.value
         assert (full.shard, full.length, full.capacity, full.added) == (2, 2, 3, 2)
@@ -139,7 +139,7 @@ async def test_all_shards_together_are_bounded_for_who_waited_too() -> None:
         await executor.barrier(keys[0])
         assert executor.depths() == [0, 0, 1, 0], "room for one is none for two"
         assert not pair.done()
-        with pytest.raises(EnqueueTimeout, match=r"all shards.*none came free in"):
+        with pytest.raises(EnqueueTimeout, match=r"all its shards.*none came free in"):
             await executor.submit_many([(keys[0], fine)] * 2, timeout="10ms")
         gates[1].set()
         tickets = await pair
