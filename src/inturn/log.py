@@ -153,6 +153,18 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             pass
 
 
+def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
+    """Say that a worker waits at queues that nobody may ever send a job to."""
+    one = len(queues) == 1
+    logging.getLogger(WORKER).warning(
+        "worker %s: no job of its app goes to the %s %s, and the store has none of that name yet. "
+        "Look whether --queue is mistyped; jobs that others send there are run.",
+        worker,
+        "queue" if one else "queues",
+        ", ".join(map(repr, queues)),
+    )
+
+
 def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
     """Say which handler keeps the event loop from turning."""
     who = "something that is no handler" if kind is None else f"job {kind!r}"

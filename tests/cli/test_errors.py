@@ -98,6 +98,7 @@ def test_a_store_that_cannot_be_is_told_without_its_password(
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
     assert "secret" not in ran.err
+    assert "committed" not in ran.err, "nothing was under way"
     assert len(ran.err.splitlines()) == 1
 
 

@@ -64,6 +64,10 @@ def test_a_lane_is_paused_and_resumed(cli: Cli) -> None:
     document = cli.json("lanes", "resume", "orders", "c-7")
     assert document == {"queue": "orders", "key": "c-7", "paused_by": None}
     assert lane(cli).state is LaneState.READY
+    cli("lanes", "pause", "orders", "c-7", "--by", "ann")
+    resume = ("lanes", "resume", "orders", "c-7")
+    assert cli(*resume).out == "Lane 'c-7' of queue 'orders' goes on.\n"
+    assert cli(*resume).out == "Lane 'c-7' of queue 'orders' was not paused.\n"
 
 
 def test_who_pauses_is_the_user_at_this_machine(
@@ -81,7 +85,8 @@ def test_a_queue_is_paused_and_resumed(cli: Cli) -> None:
     assert cli("queues", "pause", "q", "--by", "ann").out == "Queue 'q' is paused by ann.\n"
     assert queue(cli, "q").paused_by == "ann"
     assert cli("queues", "list").lines[1].endswith("ann")
-    assert cli("queues", "resume", "q").out == "Queue 'q' is not paused.\n"
+    assert cli("queues", "resume", "q").out == "Queue 'q' goes on.\n"
+    assert cli("queues", "resume", "q").out == "Queue 'q' was not paused.\n"
     assert queue(cli, "q").paused_by is None
 
 

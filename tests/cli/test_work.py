@@ -71,6 +71,25 @@ def events(ran: Ran) -> list[dict[str, object]]:
     return [json.loads(line) for line in ran.lines]
 
 
+# Which queues
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_queue_that_is_most_likely_mistyped_is_told_once(processes: str) -> None:
+    submit("order", '{"n": 1}', queue="later")
+    queues = ("--queue", "mial", "--queue", "mail", "--queue", "later")
+    ran = work("shop:app", "--processes", processes, *queues)
+    assert ran.code == 0
+    [said] = [line for line in ran.err.splitlines() if "WARNING" in line]
+    assert "no job of its app goes to the queue 'mial', and the store has none" in said
+    assert "1 job done" in ran.out
+
+
+def test_a_queue_that_is_most_likely_mistyped_is_told_in_json_too() -> None:
+    first, *_ = events(work("shop:app", "--json", "--queue", "mial", "--queue", "mail"))
+    assert (first["event"], first["queues_unknown"]) == ("started", ["mial"])
+
+
 # Which app
 
 

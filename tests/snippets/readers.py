@@ -229,7 +229,7 @@ class InOneProcess(Reader):
             self.give(executor=executor)
             await executor.submit("eve", gate.wait)
             assert await self.names["accept"]("ann") == (202, "accepted")
-            assert await self.names["accept"]("ann") == (429, "shard 0 holds 1 of 1")
+            assert await self.names["accept"]("ann") == (429, "1 of 1 jobs wait")
             gate.set()
         await self.names["app"].close()
 

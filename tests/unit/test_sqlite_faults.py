@@ -6,9 +6,11 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,8 @@ from inturn.model.errors import (
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
+from inturn.store.sqlite import store as sqlite_store
+from inturn.store.sqlite.connection import open_reader, open_writer
 from inturn.store.sqlite.migrate import VERSION
 from inturn.store.sqlite.store import SqliteStore
 
@@ -162,6 +166,46 @@ async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path:
     with pytest.raises(StoreUnavailable, match="not a SQLite database"):
         await store.migrate()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("opens", [open_reader, partial(open_writer, synchronous="full")])
+def test_a_file_that_is_no_database_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: Callable[..., sqlite3.Connection]
+) -> None:
+    path = tmp_path / "work.db"
+    path.write_bytes(b"not a database at all" * 100)
+    opened: list[sqlite3.Connection] = []
+    connects = sqlite3.connect
+
+    def connect_seen(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connects(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect_seen)
+    with pytest.raises(StoreUnavailable):
+        opens(str(path), busy_seconds=0.1)
+    [connection] = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.total_changes  # noqa: B018
+
+
+async def test_a_store_without_a_connection_to_read_with_is_not_half_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore(str(tmp_path / "work.db"))
+
+    def fails(path: str, *, busy_seconds: float) -> sqlite3.Connection:
+        raise StoreUnavailable("no more files may be opened.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_store, "open_reader", fails)
+        with pytest.raises(StoreUnavailable):
+            await store.open()
+    with pytest.raises(StoreUnavailable, match="is not open"):
+        await store.workers()
+    await store.open()
+    assert await store.workers() == []
+    await store.close()
 
 
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -60,6 +60,22 @@ def test_a_store_that_only_takes_heartbeats_is_named() -> None:
     assert pulse.health(101.0).healthy
 
 
+def test_a_trouble_lasts_from_the_last_answer_to_the_next() -> None:
+    pulse = well()
+    assert pulse.answer("beating", 92.0) is None
+    assert pulse.trouble("settling", 95.6), "told when the silence has lasted for a while"
+    assert pulse.answer("settling", 100.0) == 8.0
+    assert pulse.trouble("settling", 103.0)
+    assert pulse.answer("beating", 104.0) is None
+    assert pulse.answer("settling", 105.0) == 5.0
+
+
+def test_a_store_that_never_answered_is_silent_from_the_first_trouble_on() -> None:
+    pulse = well()
+    assert pulse.trouble("beating", 10.0)
+    assert pulse.answer("beating", 12.0) == 2.0
+
+
 def test_a_trouble_is_told_once_and_ends_when_everyone_was_answered() -> None:
     pulse = well()
     assert pulse.answer("beating", 5.0) is None
@@ -68,5 +84,5 @@ def test_a_trouble_is_told_once_and_ends_when_everyone_was_answered() -> None:
     assert not pulse.trouble("settling", 12.0)
     assert pulse.answer("beating", 13.0) is None
     assert pulse.answer("waiting", 13.0) is None
-    assert pulse.answer("settling", 15.0) == 5.0
+    assert pulse.answer("settling", 15.0) == 10.0
     assert pulse.trouble("beating", 20.0)

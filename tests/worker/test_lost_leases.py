@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +16,8 @@ from inturn.model.worker_events import LeasesLost, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import heartbeat, quarantine
+from inturn.worker.hands import Ended
+from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 from tests.worker.test_processes import is_alive, jobs  # noqa: F401
 
@@ -189,6 +191,96 @@ async def test_who_is_about_to_hear_that_its_transaction_has_committed_has_lost_
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
 
 
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
+async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
+    app: App,
+    key: str | None,
+    is_heard: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if not is_heard:
+        monkeypatch.setattr(heartbeat, "BEAT_SECONDS_MAX", 3_600.0)
+    told: list[WorkerEvent] = []
+    tokens: list[int] = []
+
+    async def lose() -> None:
+        await take_leases(app)
+        if is_heard:
+            await until(lambda: tokens[0] not in tokens_held(worker), SECONDS_MAX)
+
+    @app.job(attempts=2)
+    async def work(ctx: Context) -> None:
+        tokens.append(ctx.token)
+        if len(tokens) == 1:
+            await settle_after(app, lose)
+        async with ctx.transaction():
+            pass
+
+    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+        ticket = await work.using(key=key).submit()
+        await ticket.result(timeout=SECONDS_MAX)
+        await until(lambda: worker.running == 0, SECONDS_MAX)
+    assert len(tokens) == 2
+    assert losses(told) == [(1, 0, 0)]
+    counts = worker.record.counts
+    assert (counts.done, counts.lost, counts.failed, counts.released) == (1, 1, 0, 0)
+    assert "the lease of 1 job ran out" in caplog.text
+
+
+async def test_a_lease_lost_at_the_commit_is_told_by_a_worker_that_stops_meanwhile(
+    app: App,
+) -> None:
+    told: list[WorkerEvent] = []
+    tokens: list[int] = []
+
+    async def lose() -> None:
+        await take_leases(app)
+        await until(lambda: tokens[0] not in tokens_held(worker), SECONDS_MAX)
+        worker.stop()
+        executor: Any = worker._hands.executor
+        await until(lambda: not executor._door.is_open, SECONDS_MAX)
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        tokens.append(ctx.token)
+        await settle_after(app, lose)
+        async with ctx.transaction():
+            pass
+
+    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+        await work.submit()
+        await until(lambda: tokens, SECONDS_MAX)
+    assert losses(told) == [(1, 0, 0)]
+    assert (worker.record.counts.done, worker.record.counts.lost) == (0, 1)
+
+
+async def settle_after(app: App, act: Callable[[], Awaitable[None]]) -> None:
+    """Let the next transaction do something when it is about to settle, before anything else."""
+    store: Any = await app.lend()
+    transaction = store.transaction
+
+    class Late:
+        execute = None
+
+        async def settle(self, *args: Any, **options: Any) -> None:
+            await act()
+            async with transaction() as t:
+                await t.settle(*args, **options)
+
+    @asynccontextmanager
+    async def opens_late() -> AsyncIterator[Any]:
+        store.transaction = transaction
+        yield Late()
+
+    store.transaction = opens_late
+
+
+def tokens_held(worker: Worker) -> list[int]:
+    return [lease.token for lease in worker._runs.leases()]
+
+
 async def beaten(app: App, *, times: int) -> None:
     """Wait until the one worker there is was heard of so many times more."""
     store = await app.lend()
@@ -227,7 +319,7 @@ async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collect
 
     async with working(app, **LEASE) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(worker._hands, "collect", lambda: (0, []))
+            patch.setattr(worker._hands, "collect", lambda: Ended(0, [], 0))
             ticket = await work.submit()
             await ended.wait()
             held = worker._hands._tickets

@@ -104,10 +104,16 @@ def _pause(call: Call, queue: QueueArgument, key: KeyArgument, by: ByOption) -> 
 @command(app, "resume", "inturn lanes resume orders customer-7")
 def _resume(call: Call, queue: QueueArgument, key: KeyArgument) -> None:
     """Let a paused lane go on. A halted one stays halted."""
-    call.run(lambda store: store.resume(queue, key=key))
+
+    async def resumed(store: Store) -> bool:
+        found = (await store.lanes(queue, key=key)).rows
+        await store.resume(queue, key=key)
+        return any(lane.paused_by is not None for lane in found)
+
+    said = "goes on" if call.run(resumed) else "was not paused"
     call.out.answer(
         {"queue": queue, "key": key, "paused_by": None},
-        plain(f"Lane {key!r} of queue {queue!r} is not paused."),
+        plain(f"Lane {key!r} of queue {queue!r} {said}."),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from inturn.model import bounds
 from inturn.model.errors import UnknownQueue
+from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Page, Store
 
 Row = TypeVar("Row")
@@ -32,7 +33,9 @@ async def pages(
             return
 
 
-async def insist_on_queue(store: Store, queue: str) -> None:
-    """Refuse the name of a queue that is not there, which is most likely mistyped."""
-    if queue not in {status.name for status in await store.queues()}:
-        raise UnknownQueue(queue)
+async def insist_on_queue(store: Store, queue: str) -> QueueStatus:
+    """Return a queue; refuse the name of one that is not there, which is most likely mistyped."""
+    for status in await store.queues():
+        if status.name == queue:
+            return status
+    raise UnknownQueue(queue)

@@ -112,12 +112,13 @@ def _pause(call: Call, queue: QueueArgument, by: ByOption) -> None:
 def _resume(call: Call, queue: QueueArgument) -> None:
     """Let a paused queue go on."""
 
-    async def resumed(store: Store) -> None:
-        await insist_on_queue(store, queue)
+    async def resumed(store: Store) -> bool:
+        found = await insist_on_queue(store, queue)
         await store.resume(queue)
+        return found.paused_by is not None
 
-    call.run(resumed)
-    text = plain(f"Queue {queue!r} is not paused.")
+    said = "goes on" if call.run(resumed) else "was not paused"
+    text = plain(f"Queue {queue!r} {said}.")
     call.out.answer({"queue": queue, "paused_by": None}, text)
 
 

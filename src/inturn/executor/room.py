@@ -81,16 +81,24 @@ class Room:
         return list({id(offer): offer for line in self.offers.values() for offer in line}.values())
 
     def complaint(self, offer: Offer, waited_seconds: float) -> ShardFull:
-        """Return the error for who found no room: about the shard, or about all of them."""
-        ticket = offer.tickets[0]
-        for one in offer.tickets:
-            if self.depths[one.shard] + offer.needs[one.shard] > self.queue_size:
-                ticket = one
-                break
-        length, capacity = self.depths[ticket.shard], self.queue_size
-        added = offer.needs[ticket.shard]
-        if length + added <= capacity:  # it is the whole that is full, or others waited longer
+        """Return the error for who found no room: in a shard, in all of them, or behind others."""
+        ticket, is_total = self._refused_by(offer)
+        if is_total:
             length, capacity, added = self.total, self.depth_max, len(offer.tickets)
+        else:
+            length, capacity = self.depths[ticket.shard], self.queue_size
+            added = offer.needs[ticket.shard]
+        told = (ticket.key, ticket.shard, length, capacity, added)
         if waited_seconds > 0:
-            return EnqueueTimeout(ticket.key, ticket.shard, length, capacity, added, waited_seconds)
-        return ShardFull(ticket.key, ticket.shard, length, capacity, added)
+            return EnqueueTimeout(*told, waited_seconds, is_total=is_total)
+        return ShardFull(*told, is_total=is_total)
+
+    def _refused_by(self, offer: Offer) -> tuple[LocalTicket, bool]:
+        """Return a ticket whose shard keeps an offer out, and whether all shards together do."""
+        for ticket in offer.tickets:
+            if self.depths[ticket.shard] + offer.needs[ticket.shard] > self.queue_size:
+                return ticket, False
+        if self.total + len(offer.tickets) > self.depth_max:
+            return offer.tickets[0], True
+        behind = (ticket for ticket in offer.tickets if ticket.shard in self.offers)
+        return next(behind, offer.tickets[0]), False

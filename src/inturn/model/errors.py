@@ -199,11 +199,9 @@ class QueueFull(InturnError):
         self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
         self.added, self.retry_seconds = added, retry_seconds
         where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
-        advice = (
-            f"Come back in about {retry_seconds} s, add workers, or raise its bound"
-            if added <= depth_max
-            else "So many never fit: send smaller batches, or raise its bound"
-        )
+        advice = f"Come back in about {retry_seconds} s, add workers, or raise its bound"
+        if added > depth_max:
+            advice = "So many never fit: send smaller batches, or raise its bound"
         super().__init__(
             f"{where} holds {depth} jobs and may hold {depth_max}; there is no room for "
             f"{added} more. {advice}."
@@ -222,31 +220,31 @@ class ShardFull(QueueFull):
         added: int = 1,
         *,
         queue: str | None = None,
+        is_total: bool = False,
     ) -> None:
         self.queue, self.key = queue or "executor", key
         self.depth, self.depth_max = length, capacity
-        self._is_stored = queue is not None
+        self._is_stored, self.is_total = queue is not None, is_total
         self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
         self.shard, self.length, self.capacity = shard, length, capacity
         InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
 
     def _seen(self) -> str:
-        more = "1 more" if self.added == 1 else f"{self.added} more"
+        where = f"shard {self.shard} of the executor, where key {self.key!r} belongs,"
         if self._is_stored:
-            return (
-                f"queue {self.queue!r} of the executor's store, where the job of key {self.key!r} "
-                f"belongs, holds {self.length} waiting jobs and the executor lets {self.capacity} "
-                f"wait; there is no room for {more}"
-            )
-        return (
-            f"shard {self.shard} of the executor, where key {self.key!r} belongs, holds "
-            f"{self.length} waiting jobs of {self.capacity} that fit; there is no room for {more}"
-        )
+            where = f"queue {self.queue!r} of the executor's store, where key {self.key!r} belongs,"
+        elif self.is_total:
+            where = "the executor, all its shards together,"
+        seen = f"{where} holds {self.length} waiting jobs of {self.capacity} that fit"
+        if self.length + self.added <= self.capacity:
+            return f"{seen}, and others came first who wait; there is no room for {self.added} more"
+        return f"{seen}; there is no room for {self.added} more"
 
     def _advice(self) -> str:
+        bound = "depth_max" if self.is_total else "queue_size"
         if self.added > self.capacity:
-            return "So many never fit: submit fewer at a time, or raise queue_size"
-        return "Submit more slowly, wait longer, or raise queue_size"
+            return f"So many never fit: submit fewer at a time, or raise {bound}"
+        return f"Submit more slowly, wait longer, or raise {bound}"
 
 
 class EnqueueTimeout(ShardFull, TimeoutError):
@@ -262,9 +260,10 @@ class EnqueueTimeout(ShardFull, TimeoutError):
         waited_seconds: float,
         *,
         queue: str | None = None,
+        is_total: bool = False,
     ) -> None:
         self.waited_seconds = waited_seconds
-        super().__init__(key, shard, length, capacity, added, queue=queue)
+        super().__init__(key, shard, length, capacity, added, queue=queue, is_total=is_total)
 
     def _seen(self) -> str:
         return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"

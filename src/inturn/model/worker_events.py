@@ -40,7 +40,10 @@ class Counts(msgspec.Struct, kw_only=True):
 
 
 class Started(WorkerEvent, frozen=True, kw_only=True):
-    """A worker, or a crew of so many processes, works from now on. The store has no password."""
+    """A worker, or a crew of so many processes, works from now on. The store has no password.
+
+    ``queues_unknown``: those that no job is declared on, and that the store does not have.
+    """
 
     app: str
     store: str
@@ -50,6 +53,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     processes: int
     version: str
     pid: int
+    queues_unknown: tuple[str, ...] = ()
 
 
 class Failure(WorkerEvent, frozen=True, kw_only=True):

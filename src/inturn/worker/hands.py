@@ -32,13 +32,17 @@ claimed so long ago and has not started is given back. Who is free takes them, b
 class Hold:
     """A job in hand. Whoever takes the right to it first may start it, or give it back."""
 
-    __slots__ = ("_right", "is_cancellable", "is_noted", "job", "run", "way")
+    __slots__ = (
+        "_right", "is_cancellable", "is_collected", "is_doubtful", "is_noted", "job", "run", "way",
+    )  # fmt: skip
 
     def __init__(self, run: Run, job: LeasedJob) -> None:
         self.run, self.job = run, job
         self.way: LeaseWay | None = None  # of one that was started
         self.is_cancellable = False
         self.is_noted = False  # whether it is said what became of it
+        self.is_collected = False  # whether that was taken in
+        self.is_doubtful = False  # its lease went with its transaction, or was lost before that
         self._right = [None]
 
     def take(self) -> bool:
@@ -48,6 +52,16 @@ class Hold:
         except IndexError:
             return False
         return True
+
+
+class Ended(NamedTuple):
+    """What has ended: so many jobs; the runs of those that have settled themselves; and how many
+    wanted to, and turned out to be lost.
+    """
+
+    jobs: int
+    settled: list[Run]
+    lost: int
 
 
 class Loss(NamedTuple):
@@ -78,7 +92,7 @@ class Hands:
         self.executor: Executor | None = None  # given when the worker begins
         self.runs = Runs()
         self.is_stopping = False
-        self._ended: deque[tuple[Run, Outcome, bool]] = deque()
+        self._ended: deque[tuple[Hold, Outcome, bool]] = deque()
         self._tickets: dict[LocalTicket, Hold] = {}
         self._completions = Completions()
         self._open_key = 0
@@ -125,20 +139,21 @@ class Hands:
         self._tickets.update(zip(tickets, holds, strict=True))
         return runs
 
-    def collect(self) -> tuple[int, list[Run]]:
-        """Take in what has ended; return how many jobs, and the runs of those that have settled
-        themselves.
-        """
-        count = len(self._ended)
+    def collect(self) -> Ended:
+        """Take in what has ended."""
+        count, lost = len(self._ended), 0
         settled: list[Run] = []
         for _ in range(count):
-            run, outcome, is_settled = self._ended.popleft()
+            hold, outcome, is_settled = self._ended.popleft()
+            hold.is_collected = True
             if is_settled:
-                settled.append(run)
-            self.runs.note(run, outcome, is_settled=is_settled)
+                settled.append(hold.run)
+            elif hold.is_doubtful:
+                lost += 1
+            self.runs.note(hold.run, outcome, is_settled=is_settled)
         for ticket in self._completions.take_now():
             self._tickets.pop(ticket, None)
-        return count, settled
+        return Ended(count, settled, lost)
 
     def give_back(self, *, claimed_before: float) -> int:
         """Give back what still waits for a slot and was claimed before a time; return how many.
@@ -165,10 +180,13 @@ class Hands:
         jobs = sum(run.left + len(run.ended) for run in lost)
         cancelled = going_on = 0
         for ticket, hold in list(self._tickets.items()):
-            if hold.run not in lost:
+            if hold.run not in lost or hold.is_collected:
                 continue
-            if hold.way is not None and (hold.way.is_settled or hold.way.is_settling):
-                jobs -= 1  # its lease went with its transaction; or that will fail, and say so
+            if hold.way is not None and hold.way.is_settling:
+                jobs -= 1  # it is known when it ends
+                hold.is_doubtful = True
+            elif hold.way is not None and hold.way.is_settled:
+                jobs -= 1  # its lease went with its transaction
             elif hold.is_noted:
                 pass
             elif hold.take():
@@ -263,7 +281,7 @@ class Hands:
                 run.is_slow = True
             if not is_settled:
                 run.owe()
-        self._ended.append((run, outcome, is_settled))
+        self._ended.append((hold, outcome, is_settled))
         self._rouse()
 
 

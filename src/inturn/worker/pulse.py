@@ -30,7 +30,8 @@ class Pulse:
         self._turned_at: float | None = None
         self._beaten_at: float | None = None
         self._troubles: set[str] = set()  # who could not reach the store
-        self._troubled_at = 0.0  # since when there are any
+        self._answered_at: float | None = None
+        self._troubled_at = 0.0  # since when the store was silent, while there are any
 
     @property
     def is_troubled(self) -> bool:
@@ -46,16 +47,20 @@ class Pulse:
         self._beaten_at = now
 
     def trouble(self, who: str, now: float) -> bool:
-        """Hear that someone could not reach the store; say whether nobody had said so before."""
+        """Hear that someone could not reach the store; say whether nobody had said so before.
+
+        It is heard late, for a silence has to last before it is one: it began at the last answer.
+        """
         with self._lock:
             is_first = not self._troubles
             if is_first:
-                self._troubled_at = now
+                self._troubled_at = now if self._answered_at is None else self._answered_at
             self._troubles.add(who)
             return is_first
 
     def answer(self, who: str, now: float) -> float | None:
         """Hear that the store answered someone; when that ends a trouble, say how long it was."""
+        self._answered_at = now
         if not self._troubles:
             return None
         with self._lock:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from time import monotonic
 
 import inturn
+from inturn.model.errors import StoreError
 from inturn.model.worker_events import Listener, Started, Stopped, Stopping, StoppingNow
 from inturn.store.address import without_password
 from inturn.worker.parting import PART_SECONDS_MAX
@@ -33,7 +34,7 @@ class Shift:
         self._code = 0
         self._began = monotonic()
 
-    def started(self) -> Started:
+    def started(self, queues_unknown: tuple[str, ...] = ()) -> Started:
         """Say what works here."""
         worker = self.worker
         return Started(
@@ -46,14 +47,16 @@ class Shift:
             processes=1,
             version=inturn.__version__,
             pid=os.getpid(),
+            queues_unknown=queues_unknown,
         )
 
     async def work(self) -> None:
         """Work until told to stop."""
         worker, tell = self.worker, self.worker.record.tell
         await worker.app.open()
+        started = self.started(await self._find_unknown())
         self._began = monotonic()
-        await worker.run(until_empty=self._settings.until_empty, began=lambda: tell(self.started()))
+        await worker.run(until_empty=self._settings.until_empty, began=lambda: tell(started))
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             self.end_process(self._code)
@@ -98,6 +101,19 @@ class Shift:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
+
+    async def _find_unknown(self) -> tuple[str, ...]:
+        """Return the queues that are most likely mistyped, as far as the store can be asked."""
+        app = self.worker.app
+        declared = {job.options.queue for job in app.jobs.values()}
+        named = [queue for queue in self.worker.queues if queue not in declared]
+        if not named:
+            return ()
+        try:
+            known = {status.name for status in await app.run(lambda store: store.queues())}
+        except StoreError:  # the worker goes on asking, and says so
+            return ()
+        return tuple(queue for queue in named if queue not in known)
 
     def _tell_end(self) -> None:
         worker = self.worker

@@ -208,6 +208,7 @@ class Worker:
         """Let what runs end; or, told to stop at once, give it back if the store answers soon."""
         if not self._at_once:
             await self._hands.finish()
+            self._collect()  # of what was lost: whether its own transaction had settled it
             return
         await self._hands.part()
         self._collect()
@@ -339,8 +340,9 @@ class Worker:
     # What has ended
 
     def _collect(self) -> None:
-        count, settled = self._hands.collect()
+        count, settled, lost = self._hands.collect()
         self.record.counts.done += len(settled)
+        self.record.lost(lost)
         for run in settled:
             self._quarantine.end(run)
         if count:

@@ -42,7 +42,12 @@ GONE = (
 class Told:
     """Raises what PostgreSQL says as an error of inturn's. (A class: every verb goes through it,
     and a generator takes several times as long.)
+
+    ``is_under_way``: whether something was, which the server may have done before it went away.
     """
+
+    def __init__(self, *, is_under_way: bool) -> None:
+        self._is_under_way = is_under_way
 
     def __enter__(self) -> None: ...
 
@@ -53,14 +58,15 @@ class Told:
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, asyncpg.PostgresError):
-            translated = _translated(error)
+            translated = _translated(error, self._is_under_way)
             if translated is not error:
                 raise translated from error
         elif isinstance(error, _UNREACHABLE):
-            raise _unavailable(error) from error
+            raise _unavailable(error, self._is_under_way) from error
 
 
-_TOLD = Told()
+_TOLD = Told(is_under_way=True)
+_TOLD_CONNECTING = Told(is_under_way=False)
 _UNREACHABLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
@@ -69,13 +75,18 @@ def told() -> Told:
     return _TOLD
 
 
-def _translated(error: asyncpg.PostgresError) -> Exception:
+def told_connecting() -> Told:
+    """The same while there is no connection yet."""
+    return _TOLD_CONNECTING
+
+
+def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
     """Return the error that stands for one of PostgreSQL's; some pass as they are."""
     state = error.sqlstate or ""
     if state.startswith("IT"):
         return _own(state, str(getattr(error, "detail", "") or ""), str(error))
     if isinstance(error, GONE):
-        return _unavailable(error)
+        return _unavailable(error, is_under_way)
     if state in ("42501", "28000", "28P01"):
         return NoRights(
             f"PostgreSQL refused: {error}. Grant the user usage on schema inturn and rights on "
@@ -150,9 +161,10 @@ def _own(state: str, detail: str, text: str) -> InturnError:
     return StoreError(text)
 
 
-def _unavailable(error: BaseException) -> StoreUnavailable:
+def _unavailable(error: BaseException, is_under_way: bool) -> StoreUnavailable:
     said = str(error) or type(error).__name__
+    doubt = "What was under way may or may not be committed; check" if is_under_way else "Check"
     return StoreUnavailable(
-        f"PostgreSQL cannot be reached: {said}. What was under way may or may not be committed; "
-        f"check that the server runs and that the store's URL is right."
+        f"PostgreSQL cannot be reached: {said}. {doubt} that the server runs and that the store's "
+        f"URL is right."
     )

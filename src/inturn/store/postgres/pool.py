@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
-from inturn.store.postgres.faults import GONE, crossed, is_crossed, told
+from inturn.store.postgres.faults import GONE, crossed, is_crossed, told, told_connecting
 from inturn.store.postgres.url import application_name, read_url
 
 Answer = TypeVar("Answer")
@@ -109,7 +109,7 @@ class Pool:
     async def open(self) -> None:
         """Make the pool and one connection."""
         if self._pool is None:
-            with told():
+            with told_connecting():
                 self._pool = await self._make()
 
     async def _make(self) -> asyncpg.Pool[asyncpg.Record]:
@@ -150,7 +150,7 @@ class Pool:
 
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
-        with told():
+        with told_connecting():
             named = {"application_name": self._settings["application_name"]}
             return await asyncpg.connect(self.url, server_settings=named)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -32,24 +33,14 @@ def open_writer(
     """
     if path != MEMORY:
         _check_folder(path)
-    connection: sqlite3.Connection | None = None
-    try:
-        connection = _connect(path, busy_seconds)
+    with _opened(path, busy_seconds) as connection:
         connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
         if check is not None:
             check(connection, path)
         use_wal(connection, path, busy_seconds)
         connection.execute(f"pragma synchronous = {synchronous}")
         connection.execute(f"pragma journal_size_limit = {_WAL_BYTES_KEPT}")
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise store_error(error, path) from error
-    except BaseException:
-        if connection is not None:
-            connection.close()
-        raise
-    return connection
+        return connection
 
 
 def _check_folder(path: str) -> None:
@@ -67,24 +58,35 @@ def _check_folder(path: str) -> None:
 
 def open_reader(path: str, *, busy_seconds: float) -> sqlite3.Connection:
     """Open a connection that cannot write."""
+    with _opened(path, busy_seconds) as connection:
+        connection.execute("pragma query_only = on")
+        return connection
+
+
+@contextmanager
+def _opened(path: str, busy_seconds: float) -> Iterator[sqlite3.Connection]:
+    """Open a connection that stays open unless something fails before it is ready."""
+    connection: sqlite3.Connection | None = None
     try:
         connection = _connect(path, busy_seconds)
-        connection.execute("pragma query_only = on")
-    except sqlite3.Error as error:
-        raise store_error(error, path) from error
-    return connection
+        connection.execute(f"pragma cache_size = -{_CACHE_KIBIBYTES}")
+        yield connection
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise store_error(error, path) from error
+        raise
 
 
 def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(
+    return sqlite3.connect(
         path,
         timeout=busy_seconds,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=_STATEMENTS_CACHED,
     )
-    connection.execute(f"pragma cache_size = -{_CACHE_KIBIBYTES}")
-    return connection
 
 
 def use_wal(connection: sqlite3.Connection, path: str, busy_seconds: float) -> None:

@@ -116,8 +116,13 @@ class SqliteStore:
         self._waiters = Waiters(self._clock, None if self.is_private else reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
         self._waiters.stir = self._writer.stir
-        if not self.is_private:
+        if self.is_private:
+            return
+        try:
             self._reader = Reader(await asyncio.to_thread(reading), self.path, self._clock)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. May be called twice."""
