@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
 import sqlite3
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -27,7 +29,8 @@ def machine() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{memory / 2**30:.0f} GiB",
+        f"{memory / 2**30:.0f} GiB, {_processor()}",
+        "inturn": version(),
         "load before": f"{os.getloadavg()[0]:.1f} (another's work shows here and in the figures)",
     }
 
@@ -47,6 +50,24 @@ def conditions(sizes: Sizes, on: DatabaseServer | None, *, client: str = CLIENT)
     found["runs"] = f"{sizes.runs} of each side in turn, the median counts"
     found["quick"] = sizes.quick
     return found
+
+
+def version() -> str:
+    """Return which inturn this is, to the commit if that is known."""
+    told = importlib.metadata.version("inturn")
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True)
+        told += f", commit {said.stdout.strip()}"
+    return told
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(": ")[2]
+    return platform.processor() or "processor unknown"
 
 
 def _sync_milliseconds() -> float:

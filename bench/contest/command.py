@@ -218,7 +218,10 @@ def _conditions(sizes: Sizes, on: DatabaseServer, peers: Sequence[Peer]) -> dict
     client = f"payload {PAYLOAD_BYTES} bytes, many are batches of {BATCH:,}"
     found = conditions(sizes, on, client=client)
     found["disk"] = str(found["disk"]).partition(", ")[2]  # where it lies is this machine's own
-    found["runs"] = f"{sizes.runs} of each contender in turn, the median counts"
+    found["runs"] = (
+        f"{sizes.runs} of each contender in turn, the median counts; of `backlog` one, in which "
+        f"each figure is the median of {sizes.backlog_windows} windows"
+    )
     if any(peer.broker == "redis" for peer in peers):
         found["redis"] = f"{redis_version()}, appendonly=yes, appendfsync as stated, save off"
     with contextlib.suppress(OSError):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import platform
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -113,6 +115,7 @@ def _told_now_and_then() -> Callable[[Progress], None]:
 def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
     wanted.results.mkdir(parents=True, exist_ok=True)
     path: Path = wanted.results / f"chaos-{datetime.now(UTC):%Y-%m-%d}.md"
+    here = machine()
     loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
     command = (
         f"python -m tests.verify --jobs {wanted.jobs} --seconds {wanted.seconds:g} "
@@ -125,7 +128,11 @@ def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
         "",
         f"{jobs:,} jobs, {faults:,} faults, {seconds / 60:.0f} minutes, {found} violations.",
         "",
-        f"Made with `{command}`, on {machine()['machine']}; load at the end: {loads}.",
+        f"Made with `{command}`, on {here['machine']}; load at the end: {loads}.",
+        "",
+        f"inturn {here['inturn']}, Python {platform.python_version()}, SQLite "
+        f"{sqlite3.sqlite_version} (WAL, synchronous=full), "
+        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (synchronous_commit=on).",
     ]
     for report in reports:
         lines += [
