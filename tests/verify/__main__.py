@@ -132,7 +132,7 @@ def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
         "",
         f"inturn {here['inturn']}, Python {platform.python_version()}, SQLite "
         f"{sqlite3.sqlite_version} (WAL, synchronous=full), "
-        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (synchronous_commit=on).",
+        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (fsync=on).",
     ]
     for report in reports:
         lines += [
