@@ -99,9 +99,12 @@ def _latency(record: Record) -> Any:
         axis.plot([middle], [place], "o", color=colour)
         axis.annotate(f"{middle:.1f}", (middle, place), (0, 5), textcoords="offset points")
     axis.set_yticks(range(len(order)), order)
-    axis.set_xscale("log")
-    _legend(axis, record, order)
-    axis.set_title("From the call that enqueues to the handler: ms, p1 to p99, p50 marked")
+    _scale(axis)
+    axis.set_xlabel("milliseconds")
+    _legend(axis, record, order, where="upper right")  # where the shortest bars are
+    axis.set_title(
+        "From the call that enqueues to the handler: p1 to p99, p50 marked (logarithmic)"
+    )
     return figure
 
 
@@ -145,7 +148,7 @@ def _footprint(record: Record) -> Any:
     figure, axes = _figure(len(record.left("wal_bytes")), columns=3)
     titles = {"wal_bytes": "bytes of WAL", "commits": "commits", "died": "dead row versions"}
     for axis, (name, title) in zip(axes, titles.items(), strict=True):
-        _bars(axis, record, record.left(name), form="{:,.3g}")
+        _bars(axis, record, record.left(name))
         axis.set_title(f"{title} a job (logarithmic)")
     figure.tight_layout()
     return figure
@@ -170,20 +173,40 @@ def _figure(rows: int, columns: int = 1) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _bars(axis: Any, record: Record, values: dict[str, float], form: str = "{:,.0f}") -> None:
+def _bars(axis: Any, record: Record, values: dict[str, float]) -> None:
     names = list(reversed(values))
     # On a logarithmic axis nothing is nowhere, so what is nearly nothing gets a short bar.
     least = min((value for value in values.values() if value > 0), default=1) / 2
     drawn = [max(values[one], least) for one in names]
     made = axis.barh(range(len(names)), drawn, color=[_colour(record, one) for one in names])
-    axis.bar_label(made, [form.format(values[one]) for one in names], padding=3, fontsize=8)
+    axis.bar_label(made, [_short(values[one]) for one in names], padding=3, fontsize=8)
     axis.set_yticks(range(len(names)), names)
-    axis.set_xscale("log")
+    _scale(axis)
     axis.margins(x=0.15)
     _legend(axis, record, names)
 
 
-def _legend(axis: Any, record: Record, names: list[str]) -> None:
+def _scale(axis: Any) -> None:
+    """Make the figures along a logarithmic axis such as people read."""
+    from matplotlib.ticker import (  # type: ignore[import-not-found]
+        FuncFormatter,
+        LogLocator,
+        NullFormatter,
+    )
+
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    is_long = high / low > 1_000
+    axis.xaxis.set_major_locator(LogLocator(subs=(1,) if is_long else (1, 2, 5)))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _legend(axis: Any, record: Record, names: list[str], where: str = "lower right") -> None:
     from matplotlib.patches import Patch  # type: ignore[import-not-found]
 
     shown = {
@@ -193,7 +216,7 @@ def _legend(axis: Any, record: Record, names: list[str]) -> None:
         for entry in (record.entry(name) for name in reversed(names))
     }
     made = [Patch(color=colour, label=label) for label, colour in shown.items()]
-    axis.legend(handles=made, fontsize=8, loc="lower right")
+    axis.legend(handles=made, fontsize=8, loc=where)
 
 
 def _line(axis: Any, record: Record, one: str, at: list[Any], values: list[float]) -> None:

@@ -183,7 +183,8 @@ def _held(record: Record, name: str) -> Iterator[str]:
     yield ""
     yield "One `repeatable read` transaction stays open from the beginning on; a producer keeps the"
     yield "queue as full as it was. Jobs a second, window by window, each the median of"
-    yield "the runs. Last by first: of those medians, and of the worst run."
+    yield "the runs. Last by first: of those medians, and of the worst run. Workers that are faster"
+    yield "than their one producer run what it makes: then the figures are its own."
     yield ""
     yield from _plot(record, name, "held")
     runs, windows = record.runs("held"), record.windows("held")

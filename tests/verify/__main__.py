@@ -10,18 +10,20 @@ import argparse
 import asyncio
 import os
 import platform
+import shutil
 import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from bench.conditions import machine
 from inturn.queue.app import App
-from inturn.verify.faults import NAMES
+from inturn.verify.faults import KINDS, NAMES
 from inturn.verify.report import Report
 from inturn.verify.run import Progress, Verification, Wanted
 from tests.postgres_server import PostgresServer
@@ -37,26 +39,41 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=110_000, help="at least, on each store")
     parser.add_argument("--seconds", type=float, default=330.0, help="at least, on each store")
     parser.add_argument("--every", type=float, default=1.5, help="seconds between faults, about")
+    parser.add_argument("--alone", type=float, default=6.0, help="seconds with each fault alone")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int(datetime.now(UTC).timestamp()))
     parser.add_argument("--store", choices=("sqlite", "postgresql"), help="only this one")
     parser.add_argument("--results", type=Path, default=RESULTS)
     wanted = parser.parse_args()
-    reports = [
+    stores = [
         run(wanted)
         for name, run in (("sqlite", _on_sqlite), ("postgresql", _on_postgres))
         if wanted.store in (None, name)
     ]
-    path = _write(wanted, reports)
+    path = _write(wanted, stores)
     print(f"written to {path}")
-    return 0 if all(report.is_good for report in reports) else 1
+    return 0 if all(report.is_good for one in stores for report in one.every()) else 1
 
 
-def _on_sqlite(wanted: argparse.Namespace) -> Report:
-    return _run(wanted, "sqlite", lambda made, shown: Verification(made, shown=shown), store=None)
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one store: with each fault by itself, and with all of them together."""
+
+    alone: dict[str, Report]
+    together: Report
+
+    def every(self) -> list[Report]:
+        """Return all reports."""
+        return [*self.alone.values(), self.together]
 
 
-def _on_postgres(wanted: argparse.Namespace) -> Report:
+Make = Callable[[Wanted, Callable[[Progress], None]], Verification]
+
+
+def _on_sqlite(wanted: argparse.Namespace) -> Ran:
+    return _run(wanted, lambda made, shown: Verification(made, shown=shown), store=None)
+
+
+def _on_postgres(wanted: argparse.Namespace) -> Ran:
     with PostgresServer() as server:
         server.create_database("chaos")
         url = server.url("chaos")
@@ -64,21 +81,30 @@ def _on_postgres(wanted: argparse.Namespace) -> Report:
         switch = ServerSwitch(server)
         return _run(
             wanted,
-            "postgresql",
             lambda made, shown: Verification(made, switch=switch, shown=shown),
             store=url,
         )
 
 
-def _run(
-    wanted: argparse.Namespace,
-    name: str,
-    make: Callable[[Wanted, Callable[[Progress], None]], Verification],
-    *,
-    store: str | None,
-) -> Report:
-    folder = Path(tempfile.mkdtemp(prefix=f"inturn-chaos-{name}-"))
-    made = Wanted(
+def _run(wanted: argparse.Namespace, make: Make, *, store: str | None) -> Ran:
+    name = "sqlite" if store is None else "postgresql"
+    alone = {}
+    for kind in KINDS if wanted.alone else ():
+        if kind.is_for(store or "sqlite:"):
+            alone[kind.name] = _run_once(
+                make,
+                name,
+                store=store,
+                seed=wanted.seed,
+                jobs=None,
+                seconds=wanted.alone,
+                workers=wanted.workers,
+                faults=(kind.name,),
+                gap_seconds=0.5,
+            )
+    together = _run_once(
+        make,
+        name,
         store=store,
         seed=wanted.seed,
         jobs=wanted.jobs,
@@ -86,13 +112,27 @@ def _run(
         workers=wanted.workers,
         faults=NAMES,
         gap_seconds=wanted.every,
-        drain_seconds_max=DRAIN_SECONDS_MAX,
-        folder=folder,
     )
+    return Ran(alone=alone, together=together)
+
+
+def _run_once(make: Make, name: str, *, faults: tuple[str, ...], **wanted: Any) -> Report:
+    folder = Path(tempfile.mkdtemp(prefix=f"inturn-chaos-{name}-"))
+    is_alone = len(faults) == 1
+    made = Wanted(faults=faults, drain_seconds_max=DRAIN_SECONDS_MAX, folder=folder, **wanted)
     report = asyncio.run(make(made, _told_now_and_then()).run())
-    print("\n".join(report.lines()), flush=True)
-    print(f"history: {folder}\n", flush=True)
+    if is_alone and report.is_good:
+        print(f"{name}, only {faults[0]}: {_told(report)}", flush=True)
+        shutil.rmtree(folder)
+    else:
+        print("\n".join(report.lines()), flush=True)
+        print(f"history: {folder}\n", flush=True)
     return report
+
+
+def _told(report: Report) -> str:
+    faults = sum(report.faults.values()) + sum(report.handlers.values())
+    return f"{report.jobs:,} jobs, {faults:,} times, {len(report.violations)} violations"
 
 
 def _told_now_and_then() -> Callable[[Progress], None]:
@@ -112,15 +152,17 @@ def _told_now_and_then() -> Callable[[Progress], None]:
     return tell
 
 
-def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
+def _write(wanted: argparse.Namespace, stores: list[Ran]) -> Path:
     wanted.results.mkdir(parents=True, exist_ok=True)
     path: Path = wanted.results / f"chaos-{datetime.now(UTC):%Y-%m-%d}.md"
     here = machine()
     loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
     command = (
         f"python -m tests.verify --jobs {wanted.jobs} --seconds {wanted.seconds:g} "
-        f"--every {wanted.every:g} --workers {wanted.workers} --seed {wanted.seed}"
+        f"--every {wanted.every:g} --alone {wanted.alone:g} --workers {wanted.workers} "
+        f"--seed {wanted.seed}"
     )
+    reports = [report for one in stores for report in one.every()]
     jobs, faults = sum(r.jobs for r in reports), sum(sum(r.faults.values()) for r in reports)
     seconds, found = sum(r.seconds for r in reports), sum(len(r.violations) for r in reports)
     lines = [
@@ -132,16 +174,15 @@ def _write(wanted: argparse.Namespace, reports: list[Report]) -> Path:
         "",
         f"inturn {here['inturn']}, Python {platform.python_version()}, SQLite "
         f"{sqlite3.sqlite_version} (WAL, synchronous=full), "
-        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (synchronous_commit=on).",
+        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (fsync=on).",
     ]
-    for report in reports:
-        lines += [
-            "",
-            f"## {report.store}",
-            "",
-            *(f"    {line}".rstrip() for line in report.lines()),
-        ]
-    shown = [msgspec.structs.replace(report, folder=None) for report in reports]
+    for one in stores:
+        lines += ["", f"## {one.together.store}", ""]
+        lines += [f"    {line}".rstrip() for line in one.together.lines()]
+        if one.alone:
+            lines += ["", f"Each fault by itself, {wanted.alone:g} s and the drain:", ""]
+            lines += [f"- `{fault}`: {_told(report)}" for fault, report in one.alone.items()]
+    shown = [msgspec.structs.replace(one.together, folder=None) for one in stores]
     text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
     lines += ["", "## As JSON", "", "```json", text, "```", ""]
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -227,9 +227,11 @@ def test_every_fault_is_listed(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("--fault", "earthquake"), 2, "there is no fault 'earthquake'"),
+        (("--fault", "none", "--fault", "kill-worker"), 2, "give no other fault with it"),
         (("--fault", "kill-backend"), 2, "PostgreSQL"),
         (("--stop-command", "true"), 2, "belong together"),
         (("--check", "nowhere"), 3, "holds no history"),
+        (("--check", "nowhere", "--seed", "7", "--keep", "there"), 2, "--seed, --keep means"),
         (("--keep", "/dev/null/history"), 2, "cannot be the folder of a history"),
         (("--keep", "/proc"), 2, "cannot be the folder of a history"),
         (("--store", "postgresql://127.0.0.1:1/nothing"), 3, "127.0.0.1"),

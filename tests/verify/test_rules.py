@@ -73,6 +73,64 @@ def stories() -> Iterator[tuple[str, Story]]:
     story.done("worker-2-1", 4, C, 4)
     yield "once", story
 
+    story = sound()
+    story.run("worker-1-1", 1, A)
+    yield "runs", story
+
+    story = sound()
+    story.run("worker-1-1", 9, A)
+    yield "runs", story
+
+    story = Story()
+    story.submit(job(A))
+    story.run("worker-1-1", 1, A)
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.settle("worker-1-1", 1, A)
+    story.end(A)
+    yield "runs", story
+
+    for ok, ends in ((False, True), (True, False)):
+        story = Story()
+        story.submit(job(A))
+        story.claim("worker-1-1", 1, (A, 1, 1))
+        story.run("worker-1-1", 1, A, ok=ok, ends=ends)
+        story.settle("worker-1-1", 1, A)
+        story.end(A)
+        yield "runs", story
+
+    story = Story()
+    story.submit(job(A))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.settle("worker-1-1", 1, A)
+    story.run("worker-1-1", 1, A)
+    story.end(A)
+    yield "runs", story
+
+    story = Story()
+    story.submit(job(A, kind="effect"))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.settle("worker-1-1", 1, A)
+    story.end(A)
+    story.effects.append((A, 1))
+    yield "runs", story
+
+    story = sound()
+    story.submit(job(C, key=None))
+    story.say("producer-1-1", history.Cancelled(job=C, state="cancelled"))
+    story.claim("worker-1-1", 9, (C, 3, 1), key=None)
+    story.end(C, JobState.CANCELLED)
+    yield "runs", story
+
+    story = Story()
+    story.submit(job(A), job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.run("worker-1-1", 1, A, ends=False)
+    story.now -= 0.9
+    story.claim("worker-2-1", 2, (B, 2, 1))
+    story.now -= 0.9
+    story.run("worker-2-1", 2, B, ends=False)
+    yield "at once", story
+
     story = Story()
     story.submit(job(A, kind="effect"))
     story.done("worker-1-1", 1, A)
@@ -359,4 +417,31 @@ def test_a_wrong_clock_excuses_what_it_decides() -> None:
     assert story.broken() == set()
     story.say("worker-1-1", history.Fault(name="clock-step", target="worker-1-1"))  # once more
     story.say("worker-1-1", history.Mended(name="clock-step", target="worker-1-1"))
+    assert story.broken() == set()
+
+
+def test_a_handler_that_settled_and_was_killed_is_not_running_any_more() -> None:
+    """It commits its effect and its end together, and may die before it writes that it ended."""
+    story = Story()
+    story.submit(job(A, kind="effect"), job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.now -= 0.9
+    story.run("worker-1-1", 1, A, ends=False)
+    story.now -= 0.9
+    story.settle("worker-1-1", 1, A, answer=False)
+    story.effects.append((A, 1))
+    story.end(A)
+    story.now -= 0.9
+    story.done("worker-2-1", 2, B, 2)
+    assert story.broken() == set()
+
+
+def test_a_worker_that_stood_still_past_its_lease_may_still_run() -> None:
+    story = Story()
+    story.submit(job(A))
+    story.claim("worker-1-1", 1, (A, 1, 1))
+    story.run("worker-1-1", 1, A, ends=False)
+    story.now += 3.0
+    story.done("worker-2-1", 2, A)
+    story.say("worker-1-1", history.Ended(job=A, token=1, ok=True))
     assert story.broken() == set()

@@ -142,6 +142,17 @@ def _verify(
     elif check is not None:
         from inturn.verify.report import report_of
 
+        given = {
+            "--jobs": jobs,
+            "--seconds": seconds,
+            "--seed": seed,
+            "--fault": fault,
+            "--keep": keep,
+            "--stop-command": stop_command,
+            "--start-command": start_command,
+        }
+        if idle := [name for name, value in given.items() if value is not None]:
+            raise BadInput(f"--check runs nothing, so that {', '.join(idle)} means nothing here.")
         _end(call, report_of(check), None)
     else:
         from inturn.verify.run import Wanted
@@ -201,13 +212,15 @@ def _line(now: Progress) -> Text:
 
 def _end(call: Call, report: Report, again: str | None) -> None:
     """Print a report, and leave with what it comes to."""
+    from inturn.verify.report import many
+
     document = msgspec.to_builtins(report) | {"is_good": report.is_good, "again": again}
     call.out.answer(document, plain("\n".join(report.lines())))
     if not report.is_good:
         sys.stdout.flush()
         where = f"The history is in {report.folder}." if report.folder is not None else ""
         found = (
-            f"{len(report.violations)} violations."
+            f"{many(len(report.violations), 'violation')}."
             if report.violations
             else "some faults could not be made, so that this proves less than it was to."
         )
@@ -256,6 +269,8 @@ def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple
     if names == ["none"]:
         return ()
     kinds = {kind.name: kind for kind in KINDS}
+    if "none" in names:
+        raise BadInput("--fault none means that nothing goes wrong: give no other fault with it.")
     for name in names:
         if name not in kinds:
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")

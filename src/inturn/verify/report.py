@@ -64,7 +64,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             )
         found = [
             f"store      {self.store}, seed {self.seed}, {self.seconds:.0f} s, "
-            f"{_many(self.workers, 'worker')}, {_many(self.producers, 'producer')}",
+            f"{many(self.workers, 'worker')}, {many(self.producers, 'producer')}",
             f"jobs       {self.jobs:,} accepted in {self.batches:,} batches under {self.keys:,} "
             f"keys; {self.done:,} done, {self.dead:,} dead, {self.cancelled:,} cancelled"
             + (f", {self.other:,} not finished" if self.other else ""),
@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
         if not self.violations:
             return ["no promise was broken, but not all that was to go wrong could be made to"]
-        lines = [_many(len(self.violations), "violation")]
+        lines = [many(len(self.violations), "violation")]
         for rule, count in Counter(one.rule for one in self.violations).items():
             some = [one for one in self.violations if one.rule == rule]
             lines.append(f"  {some[0].promise} {rule}: {count:,}")
@@ -105,7 +105,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return lines
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """Say how many there are of something."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

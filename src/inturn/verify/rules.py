@@ -18,7 +18,7 @@ import msgspec
 
 from inturn.model.job import JobState
 from inturn.verify.jobs import EXIT_CODE
-from inturn.verify.ledger import LeaseSeen, Ledger, Run
+from inturn.verify.ledger import LeaseSeen, Ledger, Run, Settle
 
 MARGIN_SECONDS = 0.05  # between clocks
 ENDS = frozenset({JobState.DONE, JobState.DEAD, JobState.CANCELLED})
@@ -159,6 +159,54 @@ def one_lease(ledger: Ledger) -> Iterator[str]:
                     f"(lease {second.token}) {until - second.at:.2f} s before lease "
                     f"{first.token} of {first.who} was over"
                 )
+
+
+def at_once(ledger: Ledger) -> Iterator[str]:
+    """Handlers of a key never run at the same time, as long as the first one's lease is valid."""
+    for lane, leases in ledger.leases_by_lane().items():
+        under = [
+            (run, lease)
+            for lease in leases
+            for job, _, _ in lease.jobs
+            for run in ledger.runs_of[job]
+            if run.token == lease.token
+        ]
+        running: list[tuple[Run, LeaseSeen]] = []
+        for run, lease in sorted(under, key=lambda one: one[0].at):
+            running = [one for one in running if _run_until(ledger, one[0]) > run.at]
+            for other, its in running:
+                is_over = run.at > its.kept_until - MARGIN_SECONDS
+                if not is_over and not ledger.is_clock_wrong(its.asked_at, run.at):
+                    yield (
+                        f"job {run.job} of lane {lane} (key {lease.key!r}) began in {run.who} "
+                        f"while {other.job} ran in {other.who} under lease {its.token}"
+                    )
+            running.append((run, lease))
+
+
+def runs(ledger: Ledger) -> Iterator[str]:
+    """A handler runs once under a lease, which it has; what is done has run to its end."""
+    for job, started in ledger.runs_of.items():
+        given_at = {lease.token: lease.at for lease, _ in ledger.claims_of[job]}
+        for run in started:
+            if given_at.get(run.token, inf) > run.at:
+                yield (
+                    f"job {job} began in {run.who} under lease {run.token}, which nobody had been "
+                    f"given on it"
+                )
+        for token, count in Counter(run.token for run in started).items():
+            if count > 1:
+                yield f"job {job} began {count} times under lease {token}"
+    for settle in ledger.settles:
+        if settle.verdict.said == "done" and not _has_run(ledger, settle):
+            yield (
+                f"{settle.who} settled job {settle.verdict.job} as done under lease "
+                f"{settle.verdict.token}, and its handler had not come to its end"
+            )
+    for job, cancelled_at in ledger.cancelled.items():
+        for lease, _ in ledger.claims_of[job]:
+            if lease.asked_at > cancelled_at:
+                yield f"job {job} was given to {lease.who} after it was cancelled"
 
 
 def fence(ledger: Ledger) -> Iterator[str]:
@@ -322,9 +370,11 @@ def processes(ledger: Ledger) -> Iterator[str]:
 RULES: dict[str, tuple[str, Rule]] = {
     "order": ("P1", order),
     "one lease": ("P1", one_lease),
+    "at once": ("P1", at_once),
     "places": ("P1", places),
     "accounted": ("P2", accounted),
     "once": ("P2", once),
+    "runs": ("P2", runs),
     "drained": ("P2", drained),
     "tables": ("P2", tables),
     "fence": ("P3", fence),
@@ -352,6 +402,21 @@ def judge(ledger: Ledger) -> list[Violation]:
 
 def _run_under(ledger: Ledger, job: UUID, lease: LeaseSeen) -> Run | None:
     return next((run for run in ledger.runs_of[job] if run.token == lease.token), None)
+
+
+def _run_until(ledger: Ledger, run: Run) -> float:
+    """When a handler had ended at the latest: its own end may be unwritten where it was settled."""
+    settled = [one.at for one in ledger.settles_of[run.job] if one.verdict.token == run.token]
+    return min(run.ended_at, *settled, inf)
+
+
+def _has_run(ledger: Ledger, settle: Settle) -> bool:
+    """Whether the handler of a job that is said to be done has done what it is for."""
+    job, token = settle.verdict.job, settle.verdict.token
+    under = [run for run in ledger.runs_of[job] if run.token == token]
+    if _kind(ledger, job) == "effect":  # which ends with its own commit, and before itself
+        return any(run.at <= settle.at for run in under)
+    return any(run.ok and run.ended_at <= settle.at for run in under)
 
 
 def _is_settled(ledger: Ledger, job: UUID, token: int) -> bool:
