@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.sides import SideName
 from bench.sizes import Sizes
 from bench.table import Bar, Row
 from tests.postgres_server import DatabaseServer
 
+Measured = TypeVar("Measured")
 SIDES: tuple[SideName, ...] = ("reference", "ours")
 
 
@@ -31,15 +32,15 @@ class Bench:
 
 
 def in_turn(
-    bench: Bench, measure: Callable[[SideName], float], sides: tuple[SideName, ...] = SIDES
-) -> dict[SideName, list[float]]:
-    """Measure jobs a second of each side, one after the other, again and again."""
-    rates: dict[SideName, list[float]] = {side: [] for side in sides}
+    bench: Bench, measure: Callable[[SideName], Measured], sides: tuple[SideName, ...] = SIDES
+) -> dict[SideName, list[Measured]]:
+    """Measure each side, one after the other, again and again."""
+    found: dict[SideName, list[Measured]] = {side: [] for side in sides}
     for run in range(bench.sizes.runs):
         for side in sides:
             bench.say(f"{side}, run {run + 1} of {bench.sizes.runs}")
-            rates[side].append(measure(side))
-    return rates
+            found[side].append(measure(side))
+    return found
 
 
 def rated(

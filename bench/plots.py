@@ -7,9 +7,9 @@ which this module runs again if it is not there.
 from __future__ import annotations
 
 import importlib.util
-import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +127,10 @@ def _held(record: Record) -> Any:
 
 def _backlog(record: Record) -> Any:
     figure, axes = _figure(12, columns=2)
-    for one, runs in record.runs("backlog").items():
-        depths = runs[0]["depths"]
-        waiting = [depth["waiting"] for depth in depths]
-        _line(axes[1], record, one, waiting, [statistics.median(at["rates"]) for at in depths])
-        used = [depth["processor_microseconds"] for depth in depths]
+    for one, depths in record.depths().items():
+        waiting = [depth.waiting for depth in depths]
+        _line(axes[1], record, one, waiting, [depth.rate for depth in depths])
+        used = [depth.processor_microseconds for depth in depths]
         if None not in used:
             _line(axes[0], record, one, waiting, used)
     axes[0].set_title("With so many waiting: processor time a job, µs (logarithmic)")
@@ -219,7 +218,9 @@ def _legend(axis: Any, record: Record, names: list[str], where: str = "lower rig
     axis.legend(handles=made, fontsize=8, loc=where)
 
 
-def _line(axis: Any, record: Record, one: str, at: list[Any], values: list[float]) -> None:
+def _line(
+    axis: Any, record: Record, one: str, at: list[Any], values: Sequence[float | None]
+) -> None:
     if record.entry(one).peer.startswith("inturn"):
         axis.plot(at, values, marker=".", label=one, color=OURS["postgres"], linewidth=3)
         return

@@ -134,7 +134,7 @@ def _contest(
         bench = Bench(sizes, say, on)
         for measure in MEASURES:
             if not asked.only or measure.name in asked.only:
-                _measure(bench, measure, measure.contenders(peers), record)
+                take_turns(bench, measure, measure.contenders(peers), record)
                 record.seconds = time.monotonic() - began
                 record.write(part)
     for command in others:
@@ -153,12 +153,12 @@ def _contest(
     return path
 
 
-def _measure(
+def take_turns(
     bench: Bench, measure: Measure, contenders: Sequence[Contender], record: Record
 ) -> None:
     """Let contenders take turns; one that broke is not run again."""
     found = record.found.setdefault(measure.name, {one.name: [] for one in contenders})
-    runs = 1 if measure.once else bench.sizes.runs
+    runs = bench.sizes.runs
 
     def run_once(one: Contender) -> None:
         broken = f"{measure.name}, {one.name}"
@@ -219,8 +219,8 @@ def _conditions(sizes: Sizes, on: DatabaseServer, peers: Sequence[Peer]) -> dict
     found = conditions(sizes, on, client=client)
     found["disk"] = str(found["disk"]).partition(", ")[2]  # where it lies is this machine's own
     found["runs"] = (
-        f"{sizes.runs} of each contender in turn, the median counts; of `backlog` one, in which "
-        f"each figure is the median of {sizes.backlog_windows} windows"
+        f"{sizes.runs} of each contender in turn, the median counts; in each of `backlog`, "
+        f"jobs a second are the median of {sizes.backlog_windows} windows"
     )
     if any(peer.broker == "redis" for peer in peers):
         found["redis"] = f"{redis_version()}, appendonly=yes, appendfsync as stated, save off"

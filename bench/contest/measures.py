@@ -30,7 +30,6 @@ class Measure:
     title: str
     contenders: Callable[[Sequence[Peer]], list[Contender]]
     run: Callable[[Bench, Contender], Found]
-    once: bool = False  # because it takes minutes, and each figure is a median already
 
 
 def every_configuration(peers: Sequence[Peer]) -> list[Contender]:
@@ -136,7 +135,7 @@ MEASURES = (
     Measure("keyed", "Emptying a queue of jobs with keys, in order", with_keys, keyed),
     Measure("latency", "From the call that enqueues to the handler", default_and_best, latency),
     Measure("held", "Under a transaction left open", on_postgres, held),
-    Measure("backlog", "While very much waits", on_postgres, backlog, once=True),
+    Measure("backlog", "While very much waits", on_postgres, backlog),
 )
 
 

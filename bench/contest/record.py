@@ -31,6 +31,16 @@ class Entry:
     keeps_order: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtDepth:
+    """What a contender came to while so many jobs waited, the medians of its runs."""
+
+    waiting: int
+    rate: float
+    processor_microseconds: float | None  # a job, if all runs could tell
+    runs: int  # that reached the depth in time
+
+
 @dataclass(slots=True, kw_only=True)
 class Record:
     """Everything a run came to."""
@@ -74,6 +84,10 @@ class Record:
             for contender, runs in self.runs(measure).items()
         }
 
+    def depths(self) -> dict[str, list[AtDepth]]:
+        """Return what each contender came to at each depth that it reached in any run."""
+        return {contender: _depths(runs) for contender, runs in self.runs("backlog").items()}
+
     def left(self, name: str) -> dict[str, float]:
         """Return what a job left behind in PostgreSQL, where there were enough jobs to tell."""
         return {
@@ -93,6 +107,24 @@ def read(path: Path) -> Record:
     told = json.loads(path.read_text())
     told["entries"] = [Entry(**one) for one in told["entries"]]
     return Record(**told)
+
+
+def _depths(runs: Iterable[Found]) -> list[AtDepth]:
+    reached: dict[int, list[Found]] = {}
+    for run in runs:
+        for depth in run["depths"]:
+            reached.setdefault(depth["waiting"], []).append(depth)
+    return [_at_depth(waiting, found) for waiting, found in sorted(reached.items())]
+
+
+def _at_depth(waiting: int, found: Sequence[Found]) -> AtDepth:
+    used = [one["processor_microseconds"] for one in found]
+    return AtDepth(
+        waiting=waiting,
+        rate=statistics.median(statistics.median(one["rates"]) for one in found),
+        processor_microseconds=None if None in used else statistics.median(used),
+        runs=len(found),
+    )
 
 
 def latencies(runs: Iterable[Found]) -> list[float]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bench.contest.record import Found, Record, latencies, percentile
+from bench.contest.record import AtDepth, Record, latencies, percentile
 from bench.plots import PLOTS
 
 ROOT = Path(__file__).parents[2]
@@ -213,21 +212,21 @@ def _backlog(record: Record, name: str) -> Iterator[str]:
     yield "## While very much waits"
     yield ""
     yield "Processor time a job, of the workers and the server, and jobs a second, the median of"
-    yield "windows of a second, while a producer keeps so many waiting. The time is what to look"
-    yield "at: few jobs are sometimes gone before the producer sees it. A depth that could not be"
-    yield "reached in time is left empty."
+    yield "windows of a second, while a producer keeps so many waiting; each the median of the"
+    yield "runs. The time is what to look at: few jobs are sometimes gone before the producer sees"
+    yield "it. A depth that no run reached in time is left empty; one that only some did says so."
     yield ""
     yield from _plot(record, name, "backlog")
-    runs = {
-        one: {depth["waiting"]: depth for depth in run[0]["depths"]}
-        for one, run in record.runs("backlog").items()
+    reached = {
+        one: {depth.waiting: depth for depth in depths} for one, depths in record.depths().items()
     }
-    depths = sorted({depth for found in runs.values() for depth in found})
+    depths = sorted({depth for found in reached.values() for depth in found})
     yield from _table(
         ("name", *(f"{depth:,} waiting" for depth in depths)),
         (
-            [f"`{one}`", *(_at_depth(found.get(depth)) for depth in depths)]
-            for one, found in runs.items()
+            [f"`{one}`"]
+            + [_at_depth(found.get(depth), len(record.runs("backlog")[one])) for depth in depths]
+            for one, found in reached.items()
         ),
     )
 
@@ -277,12 +276,12 @@ def _plot(record: Record, name: str, plot: str) -> Iterator[str]:
         yield ""
 
 
-def _at_depth(depth: Found | None) -> str:
+def _at_depth(depth: AtDepth | None, runs: int) -> str:
     if depth is None:
         return ""
-    rate = f"{statistics.median(depth['rates']):,.0f}/s"
-    used = depth["processor_microseconds"]
-    return rate if used is None else f"{used:,.0f} µs, {rate}"
+    used = depth.processor_microseconds
+    rate = f"{depth.rate:,.0f}/s" if used is None else f"{used:,.0f} µs, {depth.rate:,.0f}/s"
+    return rate if depth.runs == runs else f"{rate} ({depth.runs} of {runs} runs)"
 
 
 def _each(rates: Iterable[float]) -> str:

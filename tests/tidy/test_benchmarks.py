@@ -6,17 +6,25 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.contenders import PEERS
+from bench import held
+from bench.compare import Bench
+from bench.contenders import PEERS, Contender
 from bench.contest import report
+from bench.contest.command import take_turns
+from bench.contest.measures import MEASURES, Measure
 from bench.contest.record import Entry, Record, read
+from bench.loads import Load
 from bench.peers.environment import reason
 from bench.peers.peer import Peer
 from bench.peers.tally import Journal, count_runs
 from bench.plots import PLOTS
+from bench.sizes import FULL
 from bench.throughput import out_of_order
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +41,11 @@ def versions_missing(text: str, peers: list[Peer]) -> list[str]:
     named = {peer.name.removesuffix("-redis").removesuffix("-sqlite"): peer for peer in peers}
     wanted = [f"{name} {peer.environment.version}" for name, peer in named.items()]
     return [one for one in wanted if f"| {one}" not in text.lower()]
+
+
+def at_depth(waiting: int, rate: float, used: float) -> dict[str, Any]:
+    rates = [rate + 50, rate, rate - 90]
+    return {"waiting": waiting, "rates": rates, "processor_microseconds": used}
 
 
 def record() -> Record:
@@ -67,6 +80,13 @@ def record() -> Record:
                 "loose-best": [],
             },
             "keyed": {"ordered-best": [{"rate": 50.0, "jobs": 9}]},
+            "backlog": {
+                "ordered-best": [
+                    {"depths": [at_depth(1_000, 900.0, 30.0), at_depth(10_000, 800.0, 20.0)]},
+                    {"depths": [at_depth(1_000, 500.0, 10.0)]},  # the other took too long to fill
+                    {"depths": [at_depth(1_000, 700.0, 40.0), at_depth(10_000, 600.0, 60.0)]},
+                ],
+            },
         },
         plots=["drain"],
     )
@@ -110,6 +130,66 @@ def test_a_report_gives_the_median_and_names_who_is_missing() -> None:
     assert "gone: its package is not there" in text
     assert "drain, loose-best: TimeoutError: 3 of 4 jobs were run" in text
     assert "| `loose` | no such promise |" in text
+
+
+def test_a_backlog_is_told_by_the_median_of_its_runs_and_how_many_reached_it() -> None:
+    text = report.report(record(), "2026-01-02")
+    assert "| `ordered-best` | 30 µs, 700/s | 40 µs, 700/s (2 of 3 runs) |" in text
+
+
+def test_a_backlog_of_one_run_is_told_by_that_run() -> None:
+    told = record()
+    del told.found["backlog"]["ordered-best"][1:]
+    text = report.report(told, "2026-01-02")
+    assert "| `ordered-best` | 30 µs, 900/s | 20 µs, 800/s |" in text
+
+
+def test_a_processor_time_that_a_run_could_not_tell_is_left_out() -> None:
+    told = record()
+    told.found["backlog"]["ordered-best"][2]["depths"][0]["processor_microseconds"] = None
+    assert "| `ordered-best` | 700/s | 40 µs" in report.report(told, "2026-01-02")
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_contenders_take_turns_as_often_as_the_sizes_say(measure: Measure) -> None:
+    ran: list[str] = []
+
+    def run(bench: Bench, one: Contender) -> dict[str, Any]:
+        ran.append(one.name)
+        return {}
+
+    contenders = measure.contenders(PEERS)
+    told = replace(record(), found={}, broke={})
+    take_turns(Bench(FULL, print), replace(measure, run=run), contenders, told)
+    assert FULL.runs >= 3
+    assert ran == [one.name for one in contenders] * FULL.runs
+
+
+def test_held_runs_are_in_turn_and_told_by_the_median_run_and_the_worst(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = [[100.0, 95.0, 90.0], [200.0, 150.0, 100.0], [300.0, 280.0, 240.0]]
+    plain = [[50.0, 20.0, 10.0], [50.0, 40.0, 20.0], [50.0, 10.0, 5.0]]
+    sides: list[str] = []
+
+    def series(bench: Bench, side: str, load: Load) -> list[float]:
+        sides.append(side)
+        return (ours if side == "ours" else plain)[sides.count(side) - 1]
+
+    monkeypatch.setattr(held, "_series", series)
+    row, reference = held.held_unkeyed(Bench(FULL, print))
+    assert sides == ["reference", "ours"] * 3
+    assert (row.ours, row.reference) == ("300 → 240/s", "50 → 10/s")
+    assert (row.ratio, reference.ratio) == (0.8, 0.2)
+    assert "in each run: 0.90 · 0.50 · 0.80, the worst 0.50" in row.note
+    assert row.note.endswith(": 300 280 240")
+    assert "in each run: 0.20 · 0.40 · 0.10, the worst 0.10" in reference.note
+    assert (row.measured["ours_series"], row.measured["reference_series"]) == (ours, plain)
+
+    sides.clear()
+    (keyed,) = held.held_keyed(Bench(FULL, print))
+    assert sides == ["ours"] * 3
+    assert (keyed.ratio, keyed.reference) == (0.8, "")
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
