@@ -150,9 +150,9 @@ ANCHORS = (
         function="lease_lanes",
         clauses=(
             "v_token bigint := nextval('inturn.token')",
-            "cursor = v.lasts",
+            "cursor = r.last + 1",
             "token = case when l.key is not null then v_token end",
-            "head_attempt = case when l.key is not null then v.attempts",
+            "head_attempt = case when l.key is not null then r.attempt",
             "insert into inturn.lease (",
         ),
         rules=("tokens_new", "claims_count_attempts"),
@@ -211,10 +211,15 @@ ANCHORS = (
         file="functions/053_settle.sql",
         function="settle",
         clauses=(
-            "perform inturn.lessen(",
             "perform inturn.hold(",
-            "perform inturn.complete_keyed(",
+            "delete from inturn.lease l where l.token = p_tokens[1] and l.unsettled = p_counts[1]",
+            "if not found then",
+            "perform inturn.lessen(",
+            "perform inturn.lessen(",
+            "if inturn.complete_keyed(",
+            "perform inturn.lost(",
         ),
+        rules=("settles_fenced",),
     ),
     Anchor(
         step="transactions.reserve",
@@ -235,7 +240,7 @@ ANCHORS = (
             "l.token = p_tokens",
             "head_attempt = 1",
             "l.token = p_tokens",
-            "perform inturn.lost(",
+            "return v_left",
         ),
         rules=(
             "rests_under_the_tail_lock",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import time
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 
 from inturn.model.job import JobState
-from tests.processes.jobs import hold, hold_loop, hold_thread
-from tests.processes.support import Place, until
+from tests.processes.jobs import count, hold, hold_loop, hold_thread
+from tests.processes.support import PATIENT, Place, until
 
 LEASE_SECONDS, SWEEP_SECONDS = 3.0, 0.5
 SETTINGS = ("--lease", "3s", "--sweep", "500ms")
@@ -80,3 +83,32 @@ def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
         assert worker.ended() == 0
     counts = [worker.heard("stopped")["counts"] for worker in (first, second)]
     assert [(one["done"], one["lost"]) for one in counts] == [(0, 1), (1, 0)]
+
+
+def test_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it_holds(
+    sqlite_place: Place,
+) -> None:
+    """It goes on in the middle of a lane's first job, and cannot hear that it lost the rest."""
+    place = sqlite_place
+    first = place.work(*SETTINGS, target=PATIENT)
+    place.submit(*[count.call("quick", n) for n in range(500)])  # so that it takes many at a time
+    place.until_done()
+    place.submit(
+        hold_thread.using(key="k").call("h"),
+        *[count.using(key="k").call("k", n) for n in range(5)],
+    )
+    place.began("h")
+    until(lambda: [view.running for view in place.views()] == [6])  # all of it is in its hands
+    place.let_end("h", pid=first.pid)
+    place.stop(first.pid)
+    second = place.work(*LASTING)
+    assert place.began("h", times=2).pid == second.pid
+    with closing(sqlite3.connect(urlsplit(place.url).path, isolation_level=None)) as file:
+        file.execute("begin immediate")  # no heartbeat is answered
+        first.signal(signal.SIGCONT)
+        until(lambda: [one.pid for one in place.effects("ended")] == [first.pid])
+        time.sleep(0.5)  # time enough to start what comes next
+    first.heard("leases_lost")
+    place.let_end("h", pid=second.pid)
+    place.until_done()
+    assert [one.pid for one in place.effects("count", "k")] == [second.pid] * 5

@@ -139,6 +139,33 @@ def prolong(story: Story, token: int) -> None:
     )
 
 
+def stopped_at_start(*, starts_before: int = 0, late_seconds: float = 0.0) -> Story:
+    """A worker is stopped with a job in hand, and starts it when another has the key's next."""
+    story = Story()
+    story.submit(job(A))
+    story.submit(job(B))
+    story.submit(job(C, key=None))
+    story.claim("worker-1-1", 1, (C, 3, 1), key=None)
+    story.claim("worker-1-1", 2, (A, 1, 1))
+    story.say("run", history.Fault(name="stop-worker", target="worker-1-1", detail="8 s"))
+    story.now += 3.0
+    story.done("worker-2-1", 3, A)
+    story.claim("worker-2-1", 4, (B, 2, 1))
+    prolong(story, 4)
+    story.run("worker-2-1", 4, B, ends=False)
+    story.say("run", history.Mended(name="stop-worker", target="worker-1-1"))
+    for _ in range(starts_before):
+        story.now -= 0.999
+        story.run("worker-1-1", 1, C, ends=False)
+    story.now -= 0.999 - late_seconds
+    story.run("worker-1-1", 2, A)
+    story.say("worker-2-1", history.Ended(job=B, token=4, ok=True))
+    story.settle("worker-2-1", 4, B)
+    story.end(B)
+    story.done("worker-2-1", 5, C)
+    return story
+
+
 def sound() -> Story:
     """Two jobs of a key, one after the other."""
     story = Story()

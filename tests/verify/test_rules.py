@@ -11,7 +11,7 @@ import pytest
 from inturn.model.job import JobState
 from inturn.verify import history
 from inturn.verify.rules import RULES
-from tests.verify.story import SETTINGS, A, B, C, Story, job, prolong, sound
+from tests.verify.story import SETTINGS, A, B, C, Story, job, prolong, sound, stopped_at_start
 
 
 def test_a_sound_story_breaks_nothing() -> None:
@@ -130,6 +130,9 @@ def stories() -> Iterator[tuple[str, Story]]:
     story.now -= 0.9
     story.run("worker-2-1", 2, B, ends=False)
     yield "at once", story
+
+    yield "at once", stopped_at_start(starts_before=1)
+    yield "at once", stopped_at_start(late_seconds=0.5)
 
     story = Story()
     story.submit(job(A, kind="effect"))
@@ -434,6 +437,10 @@ def test_a_handler_that_settled_and_was_killed_is_not_running_any_more() -> None
     story.now -= 0.9
     story.done("worker-2-1", 2, B, 2)
     assert story.broken() == set()
+
+
+def test_what_a_worker_was_about_to_start_when_it_was_stopped_is_held_against_nobody() -> None:
+    assert not stopped_at_start().broken()
 
 
 def test_a_worker_that_stood_still_past_its_lease_may_still_run() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from time import monotonic
 
 import pytest
 
@@ -92,6 +93,48 @@ async def test_behind_a_slow_job_of_a_lane_nothing_starts(
     else:
         assert (ran, verdicts) == ([0, 1, 2, 3], [Done] * 4)
         assert states == [JobState.DONE] * 4
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_under_a_lease_that_has_run_out_nothing_starts(
+    app: App, key: str | None, is_async: bool
+) -> None:
+    ran: list[int] = []
+
+    async def on_loop(n: int) -> None:
+        ran.append(n)
+
+    def on_thread(n: int) -> None:
+        ran.append(n)
+
+    work = app.job(on_loop).using(key=key) if is_async else app.job(on_thread).using(key=key)
+    tickets = await app.submit_many([work.call(n) for n in range(3)])
+    claim = await claim_all(app, 3)
+    async with handling(app) as hands:
+        await hands.begin([claim], kept_until=monotonic() - 0.001)
+        said = await collected(hands, 1 if key else 3)
+        assert hands.is_empty
+    await app.run(lambda store: store.settle(said, worker=WORKER))
+    assert ran == []
+    assert {type(one.verdict) for one in said[0].outcomes} == {Release}
+    again = await app.run(lambda store: store.claim("default", jobs_max=3, worker=WORKER))
+    assert {job.id for one in again for job in one.jobs} == {ticket.id for ticket in tickets}
+    assert {job.attempt for one in again for job in one.jobs} == {1}
+
+
+async def test_a_lease_is_prolonged_only_while_it_has_not_run_out(app: App) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await work.submit()
+    claim = await claim_all(app, 1)
+    runs = Runs()
+    run = runs.take(claim, kept_until=10.0)
+    runs.keep([claim.lease], asked_at=9.0, until=39.0)
+    assert run.kept_until == 39.0
+    runs.keep([claim.lease], asked_at=39.1, until=69.1)
+    assert run.kept_until == 39.0
 
 
 async def test_a_transaction_in_a_lane_waits_until_the_jobs_before_it_are_settled(

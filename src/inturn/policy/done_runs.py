@@ -48,7 +48,10 @@ def _done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:
     outcomes = [*chain.from_iterable(groups)]
     verdicts = [outcome.verdict for outcome in outcomes]
     seconds = [outcome.seconds for outcome in outcomes]
-    if verdicts.count(PLAINLY_DONE) < len(verdicts) or not _are_durations(seconds):
+    if verdicts.count(PLAINLY_DONE) < len(verdicts) or not _are(float, seconds):
+        return None
+    seconds.sort()
+    if not _are_durations(seconds):
         return None
     jobs = [outcome.job for outcome in outcomes]
     firsts = [group[0].job.position for group in groups]
@@ -70,9 +73,9 @@ def _are(kind: type, things: Sequence[Any]) -> bool:
     return set(map(type, things)) == {kind}
 
 
-def _are_durations(seconds: Sequence[float]) -> bool:
-    in_bounds = min(seconds) >= 0.0 and max(seconds) <= bounds.DURATION_SECONDS_MAX
-    return in_bounds and not isnan(sum(seconds)) and _are(float, seconds)
+def _are_durations(ordered: Sequence[float]) -> bool:
+    in_bounds = ordered[0] >= 0.0 and ordered[-1] <= bounds.DURATION_SECONDS_MAX
+    return in_bounds and not isnan(sum(ordered))  # what is no number stands anywhere in an order
 
 
 def _within(

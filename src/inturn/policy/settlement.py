@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import msgspec
 
@@ -48,7 +49,7 @@ class Settlement(msgspec.Struct, frozen=True):
     @classmethod
     def done(cls, claim: Claim) -> Settlement:
         """Say that every job of a claim is done."""
-        return cls(claim.lease, [Outcome(job, PLAINLY_DONE) for job in claim.jobs])
+        return cls(claim.lease, [*map(Outcome, claim.jobs, repeat(PLAINLY_DONE))])
 
     @classmethod
     def release(cls, claim: Claim) -> Settlement:

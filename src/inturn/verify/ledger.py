@@ -132,6 +132,7 @@ class Ledger:
         self.faults: list[history.Fault] = []
         self.failed: list[history.Failed] = []
         self.pauses: list[Interval] = []  # something stood still
+        self.stops: dict[str, list[Interval]] = {}  # a worker did
         self.wrong_clocks: list[Interval] = []
         self.losses: list[Loss] = []  # of workers
         self.cuts: list[float] = []  # when connections were lost
@@ -147,8 +148,8 @@ class Ledger:
         for who, event in said:
             self.last_at = max(self.last_at, event.at)
             self._take(who, event)
-        for (name, _), since in self._lasting.items():
-            self._note_interval(name, (since, self.last_at))
+        for (name, target), since in self._lasting.items():
+            self._note_interval(name, target, (since, self.last_at))
 
     # Questions
 
@@ -283,7 +284,7 @@ class Ledger:
             case history.Mended():
                 since = self._lasting.pop((event.name, event.target), None)
                 if since is not None:
-                    self._note_interval(event.name, (since, event.at))
+                    self._note_interval(event.name, event.target, (since, event.at))
             case _:
                 pass
 
@@ -387,5 +388,7 @@ class Ledger:
         if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
             self._lasting.setdefault((event.name, event.target), event.at)
 
-    def _note_interval(self, name: str, interval: Interval) -> None:
+    def _note_interval(self, name: str, target: str, interval: Interval) -> None:
         (self.wrong_clocks if name == "clock-step" else self.pauses).append(interval)
+        if name == "stop-worker":
+            self.stops.setdefault(target, []).append(interval)

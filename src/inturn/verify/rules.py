@@ -162,7 +162,10 @@ def one_lease(ledger: Ledger) -> Iterator[str]:
 
 
 def at_once(ledger: Ledger) -> Iterator[str]:
-    """Handlers of a key never run at the same time, as long as the first one's lease is valid."""
+    """Handlers of a key never run at the same time, as long as the first one's lease is valid.
+
+    But for the one that a process was about to start when it was stopped.
+    """
     for lane, leases in ledger.leases_by_lane().items():
         under = [
             (run, lease)
@@ -176,12 +179,25 @@ def at_once(ledger: Ledger) -> Iterator[str]:
             running = [one for one in running if _run_until(ledger, one[0]) > run.at]
             for other, its in running:
                 is_over = run.at > its.kept_until - MARGIN_SECONDS
-                if not is_over and not ledger.is_clock_wrong(its.asked_at, run.at):
+                is_excused = ledger.is_clock_wrong(its.asked_at, run.at) or _was_begun_before(
+                    ledger, run, lease
+                )
+                if not is_over and not is_excused:
                     yield (
                         f"job {run.job} of lane {lane} (key {lease.key!r}) began in {run.who} "
                         f"while {other.job} ran in {other.who} under lease {its.token}"
                     )
             running.append((run, lease))
+
+
+def _was_begun_before(ledger: Ledger, run: Run, lease: LeaseSeen) -> bool:
+    """Say whether a process was stopped between its look at the lease and the handler's first line,
+    and went on when the lease was over: nobody can prevent that, and it happens to one at most.
+    """
+    for begin, end in ledger.stops.get(run.who, ()):
+        if begin < lease.kept_until < run.at and abs(run.at - end) < MARGIN_SECONDS:
+            return not any(one.who == run.who and begin < one.at < run.at for one in ledger.runs)
+    return False
 
 
 def runs(ledger: Ledger) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
@@ -118,14 +119,17 @@ class Hands:
         """Whether a job has ended that was not taken in."""
         return bool(self._ended)
 
-    async def begin(self, claims: Sequence[Claim]) -> list[Run]:
-        """Start on what was claimed: a lane's jobs one by one, others side by side."""
+    async def begin(self, claims: Sequence[Claim], *, kept_until: float = inf) -> list[Run]:
+        """Start on what was claimed: a lane's jobs one by one, others side by side.
+
+        ``kept_until``: when the leases run out, by our own clock, unless they are prolonged.
+        """
         offers: list[tuple[str, Any]] = []
         holds: list[Hold] = []
         runs = []
         now = monotonic()
         for claim in claims:
-            run = self.runs.take(claim, now)
+            run = self.runs.take(claim, now, kept_until)
             runs.append(run)
             key = f"lane {claim.lease.lane}" if run.is_keyed else None
             for job in claim.jobs:
@@ -258,11 +262,15 @@ class Hands:
         return on_thread
 
     def _may_start(self, hold: Hold) -> bool:
-        """Take the right to start a job, unless it is to be given back, or is no longer ours."""
+        """Take the right to start a job, unless it is to be given back, or is no longer ours.
+
+        Under a lease that has run out nothing starts: after a process stood still, or could not
+        reach the store, somebody else may be at it.
+        """
         run = hold.run
         if not hold.take() or run.is_over:
             return False
-        if self.is_stopping or run.is_slow:
+        if self.is_stopping or run.is_slow or monotonic() > run.kept_until:
             self._note(hold, released(hold.job))
             return False
         run.is_started = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from time import monotonic
@@ -29,6 +29,10 @@ class Watched(Protocol):
 
     def view(self) -> WorkerView:
         """Return the worker as others see it."""
+        ...
+
+    def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
+        """Hear that the store, asked at a time, prolonged leases until another; both monotonic."""
         ...
 
     def lost(self, leases: Sequence[Lease]) -> None:
@@ -71,6 +75,9 @@ class Heartbeat:
             leases = self._watched.leases()
             if leases:
                 lost = await self._store.extend(leases, lease_seconds=self._lease_seconds)
+                gone = {(lease.token, lease.lane) for lease in lost}
+                kept = [lease for lease in leases if (lease.token, lease.lane) not in gone]
+                self._watched.prolonged(kept, began, began + self._lease_seconds)
                 if lost:
                     self._watched.lost(lost)
             self._sweep_in -= self.pause_seconds

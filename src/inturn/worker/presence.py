@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import inturn
@@ -90,6 +90,10 @@ class Presence:
             kinds=self._kinds,
             running=self._runs.in_hand,
         )
+
+    def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
+        """Hear that leases are ours until a time."""
+        self._runs.keep(leases, asked_at, until)
 
     def lost(self, leases: Sequence[Lease]) -> None:
         """Hear that leases are someone else's now."""

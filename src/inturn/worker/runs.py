@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from math import inf
 
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
@@ -16,13 +17,14 @@ class Run:
 
     __slots__ = (
         "_all_said", "_noted", "_told", "claimed_at", "ended", "is_keyed", "is_lost", "is_over",
-        "is_slow", "is_started", "lease", "left",
+        "is_slow", "is_started", "kept_until", "lease", "left",
     )  # fmt: skip
 
-    def __init__(self, claim: Claim, claimed_at: float = 0.0) -> None:
+    def __init__(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> None:
         self.lease: Lease = claim.lease
         self.is_keyed = claim.lease.is_keyed
         self.claimed_at = claimed_at
+        self.kept_until = kept_until  # by our own clock; later somebody else may have its jobs
         self.left = len(claim.jobs)
         self.ended: list[Outcome] = []
         self.is_started = False
@@ -43,6 +45,14 @@ class Run:
         count = self.left if gives_back_rest(self.lease, outcome) else 1
         self.left -= count
         return count
+
+    def keep(self, asked_at: float, until: float) -> None:
+        """Note that the store called the lease held, when asked at a time. From any thread.
+
+        One that had run out by then proves nothing: somebody may be taking it back.
+        """
+        if asked_at <= self.kept_until:
+            self.kept_until = until
 
     def owe(self) -> None:
         """Count an outcome that the store is to be told of."""
@@ -83,9 +93,9 @@ class Runs:
         self._unsettled: dict[tuple[int, int | None], Lease] = {}  # all ended; the store is told
         self.in_hand = 0
 
-    def take(self, claim: Claim, claimed_at: float = 0.0) -> Run:
+    def take(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> Run:
         """Begin with a claim, at a time."""
-        run = Run(claim, claimed_at)
+        run = Run(claim, claimed_at, kept_until)
         self._runs[_name(claim.lease)] = run
         self.in_hand += run.left
         return run
@@ -136,6 +146,12 @@ class Runs:
                 run.lose()
                 lost.append(run)
         return lost
+
+    def keep(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
+        """Note that the store called leases held, when asked at a time. From any thread."""
+        for lease in leases:
+            if (run := self._runs.get(_name(lease))) is not None:
+                run.keep(asked_at, until)
 
     def find(self, lease: Lease) -> Run | None:
         """Return the run of a lease, while some of it is left."""

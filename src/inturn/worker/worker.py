@@ -307,7 +307,7 @@ class Worker:
             self._is_sure = False
             if was_empty:
                 self._busy_since = perf_counter()
-            runs = await self._hands.begin(claims)
+            runs = await self._hands.begin(claims, kept_until=now + self.lease_seconds)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
                 self._quarantine.take(runs[0])

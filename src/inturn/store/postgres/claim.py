@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import chain, islice, repeat
+from itertools import chain, islice, repeat, starmap
 from typing import Any
 
 import asyncpg
@@ -55,7 +55,7 @@ def _claims(queue: str, row: Sequence[Any]) -> list[Claim]:
     id_bytes, payloads, shared, enqueued_at, odd, odd_columns, epochs = (
         rest[0], rest[1], rest[2:7], rest[7], rest[8], rest[9:14], rest[14],
     )  # fmt: skip
-    ids = [UUID(id) for (id,) in _ID.iter_unpack(id_bytes)]
+    ids = [*starmap(UUID, _ID.iter_unpack(id_bytes))]
     enqueued_ats: Iterable[datetime] = repeat(enqueued_at)
     if epochs is not None:
         seconds = struct.unpack(f">{len(ids)}d", epochs)

@@ -7,13 +7,13 @@
 -- The first look is at p_lanes lanes, or one; the next at as many as should hold what is still
 -- wanted, judged by those so far: a claim keeps hardly more lanes from others than it takes. Plain
 -- lanes (keyed, all their rounds open, nothing cancelled ahead) are taken as they come, the others
--- one by one.
+-- one by one. Where the first look finds all that is wanted, it is the answer.
+--
+-- Plans are made as claim, which calls this, has them made.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
     p_now timestamptz, p_lanes integer
-) returns inturn.taken language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns inturn.taken language plpgsql as $$
 declare
     f record;  -- the lanes of one look
     r record;  -- the run to take of one lane that is not plain
@@ -22,12 +22,12 @@ declare
     v_limit integer := greatest(1, least(coalesce(p_lanes, 1), p_jobs_max));
     v_left integer := p_jobs_max;
     v_seen bigint[] := '{}';
-    v_empty bigint[] := '{}';
-    v_lanes bigint[] := '{}';
-    v_keys text[] := '{}';
-    v_firsts bigint[] := '{}';
-    v_lasts bigint[] := '{}';
-    v_attempts integer[] := '{}';
+    v_empty bigint[];
+    v_lanes bigint[];
+    v_keys text[];
+    v_firsts bigint[];
+    v_lasts bigint[];
+    v_attempts integer[];
     v_holes bigint := 0;
 begin
     for v_look in 1 .. 50 loop
@@ -72,6 +72,11 @@ begin
                 ) t
             ) o
         ) l;
+        if v_look = 1 and f.plain and f.jobs = p_jobs_max and f.empty is null then
+            return row(
+                f.jobs, 0, f.looked,
+                f.lanes, f.keys, f.firsts, f.lasts, f.attempts)::inturn.taken;
+        end if;
         v_again := false;
         if f.plain then
             v_seen := v_seen || f.seen;

@@ -1,17 +1,15 @@
--- Lease the runs that were taken: move the cursors, write the lease, return the jobs.
+-- Lease the runs that were taken: move the cursors, write the lease, return the jobs. Plans are
+-- made as claim, which calls this, has them made.
 create or replace function inturn.lease_lanes(
     p_taken inturn.taken, p_queue text, p_worker text, p_aging double precision,
     p_now timestamptz, p_until timestamptz
-) returns inturn.claimed language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns inturn.claimed language plpgsql as $$
 #variable_conflict use_column
 declare
     v_token bigint := nextval('inturn.token');
     v_open boolean := num_nulls(variadic p_taken.keys) > 0;
     v_holes bigint := p_taken.holes;
     v_counts integer[];
-    v record;  -- the lanes in their order
     v_claimed inturn.claimed;
     -- The first job's, which most of the others share. (Variables of their own, because a record's
     -- field is dear to read once a row.)
@@ -31,18 +29,10 @@ begin
                 as r(lane, first, last, n)
             order by r.n);
     end if;
-    select
-        array_agg(s.lane) as lanes, array_agg(s.last) as lasts, array_agg(s.attempt) as attempts
-    into v
-    from (
-        select *
-        from unnest(p_taken.lanes, p_taken.lasts, p_taken.attempts) as r(lane, last, attempt)
-        order by lane
-    ) s;
     -- An open lane's rank follows the age of its line, but is rewritten once a second at most: an
     -- indexed column that changed with every claim would leave a dead index entry with each.
     update inturn.lane l set
-        cursor = v.lasts[width_bucket(l.id, v.lanes)] + 1,
+        cursor = r.last + 1,
         token = case when l.key is not null then v_token end,
         rank_at = case
             when l.key is null then (
@@ -53,14 +43,12 @@ begin
                 from (
                     select inturn.rank(o.enqueued_at, l.priority, p_aging) as rank_at
                     from inturn.job o
-                    where o.lane = l.id and o.position = v.lasts[width_bucket(l.id, v.lanes)]
+                    where o.lane = l.id and o.position = r.last
                 ) o)
         end,
-        head_attempt = case
-            when l.key is not null then v.attempts[width_bucket(l.id, v.lanes)]
-            else 0
-        end
-    where l.id = any(v.lanes);
+        head_attempt = case when l.key is not null then r.attempt else 0 end
+    from unnest(p_taken.lanes, p_taken.lasts, p_taken.attempts) as r(lane, last, attempt)
+    where l.id = r.lane;
     insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
     values (
         v_token, p_queue, p_worker, p_now, p_until,

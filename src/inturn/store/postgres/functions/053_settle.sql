@@ -22,10 +22,15 @@ begin
     if p_within then
         perform set_config('inturn.within', 'yes', true);
     end if;
-    if p_others is null then
-        perform inturn.lessen(p_tokens, p_counts);
-    else
+    if p_others is not null then
         perform inturn.hold(p_tokens);
+    elsif cardinality(p_tokens) = 1 then  -- most often the whole of one lease
+        delete from inturn.lease l where l.token = p_tokens[1] and l.unsettled = p_counts[1];
+        if not found then
+            perform inturn.lessen(p_tokens, p_counts);
+        end if;
+    else
+        perform inturn.lessen(p_tokens, p_counts);
     end if;
     if num_nonnulls(p_others, p_results) > 0 then
         perform inturn.check_jobs(coalesce(p_others, '[]') || coalesce(p_results, '[]'));
@@ -49,8 +54,11 @@ begin
         perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
     end if;
     if cardinality(p_keyed_tokens) > 0 then
-        perform inturn.complete_keyed(
-            p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts, v_now);
+        if inturn.complete_keyed(
+            p_keyed_tokens, p_keyed_lanes, p_keyed_firsts, p_keyed_lasts, v_now) > 0
+        then
+            perform inturn.lost(p_keyed_tokens);
+        end if;
     end if;
     if cardinality(p_parked_tokens) > 0 then
         perform inturn.complete_parked(p_parked_tokens);
@@ -155,9 +163,7 @@ end $$;
 -- Ranges of open lanes are done: the lease's row for a lane goes when all of it is.
 create or replace function inturn.complete_open(
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql as $$
 declare
     v_range int8range;
 begin
@@ -178,12 +184,10 @@ end $$;
 
 -- Ranges of keyed lanes are done, each from its lane's head on, given in the order of lanes: a lane
 -- whose run has ended is claimable again, or rests. (Nobody else moves a leased lane's head or
--- cursor: the lease row is locked.)
+-- cursor: the lease row is locked.) Returns how many lanes are not leased so.
 create or replace function inturn.complete_keyed(
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[], p_now timestamptz
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns integer language plpgsql as $$
 declare
     v_idle bigint[] := '{}';
     v_cancels bigint[];
@@ -243,9 +247,7 @@ begin
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
-    if v_left > 0 then
-        perform inturn.lost(p_tokens);
-    end if;
+    return v_left;
 end $$;
 
 -- Put lanes to sleep whose last jobs are done, as inturn.rest does, if they are still leased.
@@ -253,9 +255,7 @@ end $$;
 create or replace function inturn.rest_leased(
     p_idle bigint[],
     p_tokens bigint[], p_lanes bigint[], p_firsts bigint[], p_lasts bigint[]
-) returns integer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns integer language plpgsql as $$
 declare
     v_count integer;
 begin
