@@ -15,7 +15,7 @@ import pytest
 from inturn.model.worker_events import LeasesLost, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import heartbeat, quarantine
+from inturn.worker import heartbeat, prefetch, quarantine
 from inturn.worker.hands import Ended
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
@@ -114,6 +114,7 @@ async def test_what_waits_behind_it_does_not_start(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(prefetch, "TURN_SECONDS_MAX", SECONDS_MAX)  # no pause makes it claim less
     told: list[WorkerEvent] = []
     ran: list[int] = []
 
@@ -124,10 +125,10 @@ async def test_what_waits_behind_it_does_not_start(
             await asyncio.Event().wait()
 
     async with working(app, listeners=[told.append], **LEASE) as worker:
+        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         await (await work.submit(-1)).result(
             timeout=SECONDS_MAX
         )  # so that it has asked for suspects, one by one
-        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
         await until(lambda: ran == [-1, 0] and worker.presence.view().running == 3, SECONDS_MAX)
         store = await app.lend()

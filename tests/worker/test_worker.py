@@ -399,9 +399,9 @@ async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more
             raise
 
     async with working(app, lease_seconds=60, sweep_seconds=60, name="w1") as worker:
+        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         await until(lambda: _seen(app, "w1"))  # its first sweep is over, and the next is far
         await (await work.submit(-1)).result(timeout=60)  # and so it has asked for suspects
-        worker._prefetch.window = 100  # it takes the lane's three jobs at once
         await app.submit_many([work.using(key="a").call(n) for n in range(3)])
         await begun.wait()
         await take_leases(app)
