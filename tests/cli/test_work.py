@@ -404,3 +404,28 @@ def test_a_signal_while_the_app_is_imported_ends_it(shop: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")
+
+
+@pytest.mark.parametrize(
+    ("set_up", "every"),
+    [("", 10_000), ("gc.set_threshold(50_000)", 50_000), ("gc.set_threshold(0)", 0)],
+)
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_garbage_collector_leaves_alone_what_the_program_has_imported(
+    shop: Path, processes: str, set_up: str, every: int
+) -> None:
+    (shop / "tidy.py").write_text(
+        "import gc, pathlib, inturn\n"
+        f"{set_up}\n"
+        f"app = inturn.App({STORE!r})\n"
+        "@app.job\n"
+        "async def look() -> None:\n"
+        "    seen = f'{gc.get_freeze_count()} {gc.get_threshold()[0]}'\n"
+        "    pathlib.Path('seen').write_text(seen)\n"
+    )
+    submit("look", "{}")
+    ran = work("tidy:app", "--processes", processes)
+    assert ran.code == 0, ran.err
+    frozen, threshold = (shop / "seen").read_text().split()
+    assert int(frozen) > 10_000
+    assert int(threshold) == every

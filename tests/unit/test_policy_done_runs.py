@@ -44,6 +44,25 @@ def test_runs_that_are_done_are_seen_and_counted() -> None:
     assert seen.tallies == tallies(alike)
 
 
+def test_jobs_without_a_key_may_leave_gaps() -> None:
+    under = lease(key=None, lane=2)
+    parted = Settlement(under, [Outcome(leased(place), Done(), 0.5) for place in (1, 2, 4, 7, 8)])
+    seen = done_runs([PLAIN, parted])
+    assert seen is not None
+    assert seen.open == [(5, 2, 1, 2), (5, 2, 4, 4), (5, 2, 7, 8)]
+    assert seen.keyed == [(5, 1, 2, 4)]
+    assert seen.tallies == tallies([PLAIN, parted])
+
+
+@pytest.mark.parametrize("places", [(1, 3, 2), (1, 3, 3), (3, 1), (0, 2), (7, 10)])
+def test_gaps_that_are_out_of_order_or_of_the_lease_ask_for_a_closer_look(
+    places: tuple[int, ...],
+) -> None:
+    under = lease(key=None, lane=2)
+    said = Settlement(under, [Outcome(leased(place), Done(), 0.5) for place in places])
+    assert done_runs([said]) is None
+
+
 def but(place: int = 1, **changes: Any) -> list[Outcome]:
     """The outcomes of a plain settlement, one of them changed."""
     outcomes = list(PLAIN.outcomes)

@@ -75,6 +75,23 @@ async def test_adaptive_prefetch_claims_jobs_that_compute_one_by_one(app: App) -
     assert sizes == [1] * 8
 
 
+async def test_adaptive_prefetch_claims_no_more_jobs_that_compute_a_little_than_start_soon(
+    app: App,
+) -> None:
+    held: list[int] = []
+    seconds = prefetch.HORIZON_SECONDS / 4
+
+    @app.job
+    async def computes() -> None:
+        held.append(worker._runs.in_hand)
+        time.sleep(seconds)  # noqa: ASYNC251
+
+    await app.submit_many([computes.call() for _ in range(60)])
+    async with claiming(app, slots=50) as (worker, _):
+        await until(lambda: len(held) == 60, 60)
+    assert max(held) <= prefetch.TURN_SECONDS_MAX / seconds, "whoever else is idle finds the others"
+
+
 async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards_none(
     app: App,
 ) -> None:

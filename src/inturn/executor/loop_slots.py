@@ -28,33 +28,36 @@ HOG_SECONDS_MAX = 0.002  # how long a slot goes on without letting the rest of t
 class Slot:
     """One coroutine that runs lanes, and the job it runs now."""
 
-    __slots__ = ("ticket", "worker")
+    __slots__ = ("is_awake", "parked", "ticket", "worker")
 
     def __init__(self) -> None:
         self.ticket: LocalTicket | None = None
         self.worker: asyncio.Task[None]
+        self.is_awake = False  # whether it will look at what was given, without being woken
+        self.parked: asyncio.Future[None] | None = None
 
 
 class LoopSlots:
-    """Slots on the loop, made as they are needed; those without work wait to be woken."""
+    """Slots on the loop, made as they are needed; those without work wait to be woken.
+
+    Jobs that never wait need one slot, however many were given: it runs them one after the other.
+    So one is woken, and the rest when a job has to wait.
+    """
 
     def __init__(self, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
         self.turns = turns
         self.slots: dict[asyncio.Task[None], Slot] = {}
         self._loop = loop
         self._given: deque[Lane] = deque()
-        self._parked: list[asyncio.Future[None]] = []
+        self._parked: list[Slot] = []
+        self._awake = 0
         self._ended = False
 
     def give(self, lane: Lane) -> None:
         """Have a slot run the head of a lane. On the loop's thread only."""
         self._given.append(lane)
-        while self._parked:
-            parked = self._parked.pop()
-            if not parked.done():
-                parked.set_result(None)
-                return
-        self._open()
+        if not self._awake:
+            self._wake()
 
     def interrupt(self, ticket: LocalTicket) -> None:
         """Throw CancelledError into a job, if it runs. On the loop's thread only."""
@@ -70,9 +73,9 @@ class LoopSlots:
     async def end(self) -> None:
         """End every slot; nothing is left to run."""
         self._ended = True
-        for parked in self._parked:
-            if not parked.done():
-                parked.set_result(None)
+        for slot in self._parked:
+            if slot.parked is not None and not slot.parked.done():
+                slot.parked.set_result(None)
         while self.slots:
             await asyncio.wait(list(self.slots))
 
@@ -84,19 +87,46 @@ class LoopSlots:
             while lane is not None and lane.head is not None:
                 lane = self.turns.skipped(lane, lane.head, ON_LOOP)
 
+    def _wake(self) -> None:
+        """Have one more slot look at what was given."""
+        while self._parked:
+            slot = self._parked.pop()
+            if slot.parked is not None and not slot.parked.done():
+                self._rise(slot)
+                slot.parked.set_result(None)
+                return
+        self._open()
+
+    def _rise(self, slot: Slot) -> None:
+        """Note that a slot will look at what was given."""
+        slot.is_awake = True
+        self._awake += 1
+
+    def _rest(self, slot: Slot) -> None:
+        """Note that a slot will not look at what was given: if nobody does, others are to."""
+        slot.is_awake = False
+        self._awake -= 1
+        if not self._awake:
+            for _ in range(len(self._given)):
+                self._wake()
+
     def _open(self) -> None:
         slot = Slot()
         slot.worker = self._loop.create_task(self._serve(slot), name="inturn-slot")
         self.slots[slot.worker] = slot
         slot.worker.add_done_callback(self._close)
+        self._rise(slot)
 
     def _close(self, worker: asyncio.Task[None]) -> None:
         """Put another slot in the place of one that was interrupted."""
-        self.slots.pop(worker, None)
+        slot = self.slots.pop(worker, None)
+        if slot is not None and slot.is_awake:
+            slot.is_awake = False
+            self._awake -= 1
         if not worker.cancelled():
             worker.exception()  # it went to the loop by itself; see _serve
-        if self._given and not self._ended and not self.turns.loop_ends():
-            self._open()
+        if self._given and not (self._awake or self._ended or self.turns.loop_ends()):
+            self._wake()
 
     async def _serve(self, slot: Slot) -> None:
         """Run lanes until there are none for good."""
@@ -105,9 +135,10 @@ class LoopSlots:
             while not given:
                 if self._ended:
                     return
-                parked = self._loop.create_future()
-                self._parked.append(parked)
-                await parked
+                slot.parked = self._loop.create_future()
+                self._parked.append(slot)
+                self._rest(slot)
+                await slot.parked
             if not await self._run(slot, given.popleft()):
                 return
 
@@ -117,7 +148,7 @@ class LoopSlots:
         A slot that was interrupted is left, because an interruption that came too late for one
         job must not strike the next.
         """
-        turns = self.turns
+        turns, given = self.turns, self._given
         done, interrupted = turns.done, slot.worker.cancelling
         until = monotonic() + HOG_SECONDS_MAX
         while lane is not None:
@@ -145,10 +176,12 @@ class LoopSlots:
             except BaseException as error:  # whatever it is, it ends the attempt, not the slot
                 failed = error
             else:
+                self._rest(slot)
                 try:
                     value = await _steps(job, context, yielded)
                 except BaseException as error:
                     failed = error
+                self._rise(slot)
                 until = monotonic() + HOG_SECONDS_MAX
             if listening:
                 seconds = perf_counter() - began
@@ -166,6 +199,10 @@ class LoopSlots:
             if interrupted():
                 self._leave(slot, lane)
                 return False
+            if given:  # who got a slot first runs first
+                if lane is not None:
+                    given.append(lane)
+                lane = given.popleft()
             if lane is not None and monotonic() > until:
                 try:
                     await asyncio.sleep(0)

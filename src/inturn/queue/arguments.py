@@ -32,6 +32,7 @@ class Arguments:
         self._signature = signature.replace(parameters=parameters)
         self._names = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
         self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+        self._optional = [one.name for one in parameters if one.default is not one.empty]
         fields = [_field(one, hints) for one in parameters]
         try:
             self._shape = msgspec.defstruct(
@@ -69,11 +70,10 @@ class Arguments:
             found = self._decoder.decode("{}" if payload == "null" else payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise PayloadMismatch(self._name, str(error)) from error
-        named = {
-            name: value
-            for name in self._shape.__struct_fields__
-            if (value := getattr(found, name)) is not msgspec.UNSET
-        }
+        named = msgspec.structs.asdict(found)
+        for name in self._optional:
+            if named[name] is msgspec.UNSET:
+                del named[name]
         return [named.pop(name) for name in self._positional if name in named], named
 
 

@@ -48,6 +48,7 @@ class Attempts:
         self._pid = os.getpid()
         self.is_on_loop = job.is_async or self._is_surrounded
         self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
+        self.is_plain = job.is_async and not self._has_context
 
     def timed(self, leased: LeasedJob) -> LeasedJob:
         """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
@@ -55,31 +56,35 @@ class Attempts:
             return leased
         return msgspec.structs.replace(leased, timeout_seconds=self._job.timeout)
 
+    async def plainly(self, leased: LeasedJob) -> Outcome:
+        """Make an attempt with an ``async def`` that has no context and that nothing surrounds."""
+        began = perf_counter()
+        try:
+            args, kwargs = self._job.arguments.decode(leased.payload)
+            verdict: Verdict = self._done(await self._awaited(args, kwargs, leased))
+            self._end_fork(None)
+        except BaseException as error:
+            verdict = self._raised(leased, error)
+        return Outcome(leased, verdict, perf_counter() - began)
+
     async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
             args, kwargs = self._job.arguments.decode(leased.payload)
-            if not self._has_context:
-                value = await self._awaited(args, kwargs, leased)
+            context = self._context(token, leased, way)
+            if self._job.has_context:
+                args = [context, *args]
+            if self._is_surrounded:
+                value = await self._job.app.hooks.surround(
+                    context, lambda: self._awaited(args, kwargs, leased)
+                )
             else:
-                context = self._context(token, leased, way)
-                if self._job.has_context:
-                    args = [context, *args]
-                if self._is_surrounded:
-                    value = await self._job.app.hooks.surround(
-                        context, lambda: self._awaited(args, kwargs, leased)
-                    )
-                else:
-                    value = await self._awaited(args, kwargs, leased)
+                value = await self._awaited(args, kwargs, leased)
             verdict: Verdict = self._done(value)
-        except BaseException as error:
-            self._end_fork(error)
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise  # nobody waits for the outcome any more
-            verdict = self.failed(leased, error)
-        else:
             self._end_fork(None)
+        except BaseException as error:
+            verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
     def on_thread(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
@@ -93,6 +98,16 @@ class Attempts:
         except BaseException as error:
             verdict = self.failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
+
+    def _raised(self, leased: LeasedJob, error: BaseException) -> Verdict:
+        """Decide what becomes of a job whose attempt on the loop raised an error.
+
+        Raises it if someone wants what runs here to end: nobody waits for the outcome any more.
+        """
+        self._end_fork(error)
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise error
+        return self.failed(leased, error)
 
     def failed(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt failed."""

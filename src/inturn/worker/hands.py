@@ -10,8 +10,9 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 from inturn.executor import Executor
+from inturn.executor.call import ON_LOOP
 from inturn.executor.completions import Completions
-from inturn.executor.ticket import LocalTicket
+from inturn.executor.ticket import LocalTicket, State
 from inturn.log import log_after_done
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
@@ -97,6 +98,7 @@ class Hands:
         self._tickets: dict[LocalTicket, Hold] = {}
         self._completions = Completions()
         self._open_key = 0
+        self._last_begun: LocalTicket | None = None  # that got a slot on the loop at once
 
     @property
     def is_empty(self) -> bool:
@@ -118,6 +120,11 @@ class Hands:
     def has_more(self) -> bool:
         """Whether a job has ended that was not taken in."""
         return bool(self._ended)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether some of what was begun last has a slot on the loop, and did not run yet."""
+        return self._last_begun is not None and _is_to_start(self._last_begun)
 
     async def begin(self, claims: Sequence[Claim], *, kept_until: float = inf) -> list[Run]:
         """Start on what was claimed: a lane's jobs one by one, others side by side.
@@ -141,6 +148,7 @@ class Hands:
             offers, timeout=60.0, completions=self._completions
         )
         self._tickets.update(zip(tickets, holds, strict=True))
+        self._last_begun = next(filter(_is_to_start, reversed(tickets)), None)
         return runs
 
     def collect(self) -> Ended:
@@ -233,6 +241,19 @@ class Hands:
 
             return give_back
         leased = attempts.timed(leased)
+        if attempts.is_plain and children is None:  # it needs no way back: most jobs do not
+            hold.is_cancellable = True
+
+            async def plainly() -> None:
+                if self._may_start(hold):
+                    try:
+                        outcome = await attempts.plainly(leased)
+                    except asyncio.CancelledError:  # the worker stops at once, or lost the lease
+                        self._note(hold, released(leased))
+                        raise
+                    self._note(hold, outcome, is_here=True)
+
+            return plainly
         if attempts.is_on_loop or children is not None:
             hold.is_cancellable = attempts.is_cancellable or children is not None
 
@@ -276,8 +297,13 @@ class Hands:
         run.is_started = True
         return True
 
-    def _note(self, hold: Hold, outcome: Outcome, is_settled: bool = False) -> None:
-        """Take in what became of a job; from any thread."""
+    def _note(
+        self, hold: Hold, outcome: Outcome, is_settled: bool = False, *, is_here: bool = False
+    ) -> None:
+        """Take in what became of a job; from any thread, or ``is_here``, from the worker's loop.
+
+        There, what has ended is collected whole and at once, so the first that ends is to rouse.
+        """
         run = hold.run
         hold.is_noted = True
         if is_settled and type(outcome.verdict) is not Done:
@@ -289,8 +315,14 @@ class Hands:
                 run.is_slow = True
             if not is_settled:
                 run.owe()
+        rouses = not (is_here and self._ended)
         self._ended.append((hold, outcome, is_settled))
-        self._rouse()
+        if rouses:
+            self._rouse()
+
+
+def _is_to_start(ticket: LocalTicket) -> bool:
+    return ticket.state is State.RUNNING and ticket.place == ON_LOOP and not ticket.attempts
 
 
 async def _in_child(

@@ -14,6 +14,7 @@ import inturn
 from inturn.model.errors import StoreError
 from inturn.model.worker_events import Listener, Started, Stopped, Stopping, StoppingNow
 from inturn.store.address import without_password
+from inturn.worker.garbage import leave_alone_what_is_there
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
 
@@ -56,7 +57,12 @@ class Shift:
         await worker.app.open()
         started = self.started(await self._find_unknown())
         self._began = monotonic()
-        await worker.run(until_empty=self._settings.until_empty, began=lambda: tell(started))
+
+        def began() -> None:
+            leave_alone_what_is_there()
+            tell(started)
+
+        await worker.run(until_empty=self._settings.until_empty, began=began)
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             self.end_process(self._code)

@@ -313,15 +313,17 @@ class Worker:
                 self._quarantine.take(runs[0])
 
     def _see_turn(self, jobs: int) -> None:
-        """Find out how long what was just begun keeps the loop from turning."""
-        began = perf_counter()
+        """Find out how long what was just begun takes until all that has a slot was started."""
+        began, loop = perf_counter(), asyncio.get_running_loop()
 
         def turned() -> None:
+            if self._hands.is_starting:  # what keeps the loop busy lets it turn now and then
+                loop.call_soon(turned)
+                return
             self._prefetch.turned(jobs, perf_counter() - began)
             self._rouse()
 
-        assert self._loop is not None
-        self._loop.call_soon(turned)
+        loop.call_soon(turned)
 
     def _admit(self, queue: str, claims: Sequence[Claim], now: float, *, was_empty: bool) -> bool:
         """Say whether what was claimed may start: a suspect does not when something else runs."""

@@ -4,6 +4,8 @@
 --
 -- Right because the lease rows are locked first: whoever takes a lease back locks them too, so
 -- either the lease is ours until this commits, or it is gone and the call writes nothing.
+--
+-- The functions below have their plans made as this one, which calls them, has its own made.
 create or replace function inturn.settle(
     p_tokens bigint[], p_counts bigint[],
     p_open_tokens bigint[], p_open_lanes bigint[], p_open_firsts bigint[], p_open_lasts bigint[],
