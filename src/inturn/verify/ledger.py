@@ -23,6 +23,11 @@ from inturn.verify.final import Final
 # cut when it is used next, which is soon.
 CUT_SECONDS = 2.0
 
+# Faults that last until they are mended; the last makes a clock wrong, the others hold things up.
+PAUSES = ("stop-worker", "stall", "stop-server", "full-disk")
+LASTING = (*PAUSES, "clock-step")
+KILLS = ("kill-worker", "kill-producer", "kill-at")
+
 Interval = tuple[float, float]
 Entry = TypeVar("Entry")
 
@@ -136,7 +141,6 @@ class Ledger:
         self.wrong_clocks: list[Interval] = []
         self.losses: list[Loss] = []  # of workers
         self.cuts: list[float] = []  # when connections were lost
-        self.begun: dict[str, float] = {}
         self.lost_answers = 0  # calls of which nobody knows whether they happened
         self.last_at = 0.0
         self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
@@ -148,8 +152,8 @@ class Ledger:
         for who, event in said:
             self.last_at = max(self.last_at, event.at)
             self._take(who, event)
-        for (name, target), since in self._lasting.items():
-            self._note_interval(name, target, (since, self.last_at))
+        for name, target in tuple(self._lasting):
+            self._mend(name, target, self.last_at)
 
     # Questions
 
@@ -206,7 +210,19 @@ class Ledger:
         return covered
 
     def is_clock_wrong(self, first: float, last: float) -> bool:
-        """Whether some clock was wrong in a time."""
+        """Whether some clock was wrong in a time, and may have decided what happened in it.
+
+        Ask from the moment on at which the thing in question came to be: a lease was asked for, a
+        delayed job was submitted, a job was given to the worker that lost it.
+
+        A worker whose clock is wrong writes leases that run out too soon or too late, takes back
+        valid ones of others, lets in what is not due, and parks for too long or too short. All
+        that stays in the store when the clock is right again, or the worker dead; so it excuses
+        what comes later, too. But only of what was there when it was written: a lease that had
+        been asked for, a job that had been submitted. A claim writes anew whatever decides how
+        long its jobs are held, and so the excuse ends with the lease that was touched, at the
+        latest a lease's length after its holder prolonged it for the last time.
+        """
         return any(begin < last and end > first for begin, end in self.wrong_clocks)
 
     def leases_of(self, who: str) -> list[LeaseSeen]:
@@ -247,7 +263,9 @@ class Ledger:
     def _take(self, who: str, event: history.Event) -> None:
         match event:
             case history.Began():
-                self.begun[who] = event.at
+                self._succeed(who, event.at)
+            case history.Left():
+                self._mend_all(who, LASTING, event.at)
             case history.Submitting():
                 self._submitting(who, event)
             case history.Accepted():
@@ -282,9 +300,7 @@ class Ledger:
             case history.Failed():
                 self.failed.append(event)
             case history.Mended():
-                since = self._lasting.pop((event.name, event.target), None)
-                if since is not None:
-                    self._note_interval(event.name, event.target, (since, event.at))
+                self._mend(event.name, event.target, event.at)
             case _:
                 pass
 
@@ -376,6 +392,7 @@ class Ledger:
 
     def _fault(self, who: str, event: history.Fault) -> None:
         self.faults.append(event)
+        self._succeed(event.target, event.at)
         if event.name in ("kill-worker", "kill-at") and event.target.startswith("worker"):
             how = event.detail or event.name
             self.losses.append(Loss(event.at, event.target, how, True))
@@ -385,10 +402,40 @@ class Ledger:
             )
         if event.name in ("cut-connection", "kill-backend", "stop-server"):
             self.cuts.append(event.at)
-        if event.name in ("stop-worker", "stall", "stop-server", "full-disk", "clock-step"):
+        if event.name in KILLS:
+            self._mend_all(event.target, PAUSES, event.at)
+        if event.name in LASTING:
             self._lasting.setdefault((event.name, event.target), event.at)
 
-    def _note_interval(self, name: str, target: str, interval: Interval) -> None:
-        (self.wrong_clocks if name == "clock-step" else self.pauses).append(interval)
+    # Faults that last
+
+    def _succeed(self, who: str, at: float) -> None:
+        """Note that there is a process, so that those before it in its place are dead."""
+        for target in {one for _, one in self._lasting if _is_before(one, who)}:
+            self._mend_all(target, LASTING, at)
+
+    def _mend_all(self, target: str, names: Iterable[str], at: float) -> None:
+        """Note that faults are over because their process is, which may not have mended them.
+
+        What is killed does not stand still any more. Its clock may be wrong for a moment longer:
+        the kill is written down before it is done, and what the process did in between need not
+        be. So a clock ends when its process has left, or when the history knows of the next one in
+        its place, which is started after the death of the one before.
+        """
+        for name in names:
+            self._mend(name, target, at)
+
+    def _mend(self, name: str, target: str, at: float) -> None:
+        since = self._lasting.pop((name, target), None)
+        if since is None:
+            return
+        (self.pauses if name in PAUSES else self.wrong_clocks).append((since, at))
         if name == "stop-worker":
-            self.stops.setdefault(target, []).append(interval)
+            self.stops.setdefault(target, []).append((since, at))
+
+
+def _is_before(one: str, other: str) -> bool:
+    """Whether a process was in the same place of the crew as another, and before it."""
+    place, _, start = one.rpartition("-")
+    place_of_other, _, start_of_other = other.rpartition("-")
+    return place == place_of_other != "" and int(start) < int(start_of_other)

@@ -62,10 +62,11 @@ def step_clock(clock: SteppedClock, history: History) -> Callable[[str], None]:
     """Return what obeys the order to set the clock wrong, or right again."""
 
     def step(rest: str) -> None:
-        clock.seconds_off = float(rest)
-        if clock.seconds_off:
+        seconds_off = float(rest)
+        if seconds_off:  # nobody may find it wrong before the history says so
             history.write(Fault(name="clock-step", target=history.name, detail=f"{rest} s"))
-        else:
+        clock.seconds_off = seconds_off
+        if not seconds_off:
             history.write(Mended(name="clock-step", target=history.name))
 
     return step

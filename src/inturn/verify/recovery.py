@@ -25,14 +25,17 @@ from inturn.verify.plan import Settings
 from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS
 
 SLACK_SECONDS = 10.0  # for a claim, on a machine that has other things to do
-LOSS_SECONDS = 5.0  # for each other worker that died meanwhile: a new one has to start
+LOSS_SECONDS = 5.0  # for each other worker or connection lost meanwhile: another has to begin
+CLOCK_SECONDS = 2 * CLOCK_SECONDS_MAX  # for a wrong clock: one may be fast, and another slow
 CRASH_SECONDS = crash_delay_seconds(QUICK.attempts_max - 1)  # the longest that a suspect waits
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """One job of a lost hand: how long until it was given out again, and the bound.
 
-    Time during which something stood still (the store, a process) is not counted.
+    Time is not counted during which something was held up: the server was down, a process stood
+    still, or its disk was full. Whatever else was lost meanwhile, and a wrong clock, are allowed
+    for in the bound.
     """
 
     worker: str
@@ -74,9 +77,7 @@ def recoveries(ledger: Ledger) -> Iterator[Recovery]:
                 job=back.job,
                 since=since,
                 seconds=back.at - began_at - ledger.seconds_still(began_at, back.at),
-                seconds_max=seconds_max
-                + LOSS_SECONDS * others
-                + 2 * CLOCK_SECONDS_MAX * is_clock_wrong,
+                seconds_max=seconds_max + LOSS_SECONDS * others + CLOCK_SECONDS * is_clock_wrong,
             )
 
 
