@@ -1,4 +1,7 @@
-"""Dedupe keys and bounds hold when producers come at the same moment."""
+"""Dedupe keys and bounds hold when producers come at the same moment.
+
+Promise P10 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A job enqueued ``after`` another while that one is being finished is released, always."""
+"""A job enqueued ``after`` another while that one is being finished is released, always.
+
+Promise P7 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

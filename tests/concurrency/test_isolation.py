@@ -1,4 +1,7 @@
-"""Higher isolation levels: a producer whose snapshot is old fails, or its job is found."""
+"""Higher isolation levels: a producer whose snapshot is old fails, or its job is found.
+
+Promise P15 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Connections are cut, servers stop and start: verbs recover by themselves, and nothing is lost."""
+"""Connections are cut, servers stop and start: verbs recover by themselves, and nothing is lost.
+
+Promise P2 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Processes on one SQLite file are killed at any moment: what was acknowledged is there."""
+"""Processes on one SQLite file are killed at any moment: what was acknowledged is there.
+
+Promise P2 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Many consumers in several processes: each job to one of them, each key in order, one by one."""
+"""Many consumers in several processes: each job to one of them, each key in order, one by one.
+
+Promise P1 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A producer's open transaction holds up producers of the same key, and no one else."""
+"""A producer's open transaction holds up producers of the same key, and no one else.
+
+Promise P15 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Any language enqueues: ``select inturn.enqueue(…)`` in the caller's own transaction."""
+"""Any language enqueues: ``select inturn.enqueue(…)`` in the caller's own transaction.
+
+Promise P13 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

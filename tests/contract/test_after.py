@@ -1,4 +1,7 @@
-"""After: a job waits for a set of others, and is released by their being done, nothing else."""
+"""After: a job waits for a set of others, and is released by their being done, nothing else.
+
+Promise P7 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

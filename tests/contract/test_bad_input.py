@@ -1,4 +1,7 @@
-"""Bad input: refused with an error that names the thing, before anything is stored."""
+"""Bad input: refused with an error that names the thing, before anything is stored.
+
+Promises P11 and P16 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

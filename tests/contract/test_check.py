@@ -1,4 +1,7 @@
-"""Check: each way in which the tables could be broken is named."""
+"""Check: each way in which the tables could be broken is named.
+
+Promise P2 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Claim: a lease on the first jobs in line, to one worker, in one transaction."""
+"""Claim: a lease on the first jobs in line, to one worker, in one transaction.
+
+Promise P1 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dead letters: set aside whole, listed, put back once, or dropped for good."""
+"""Dead letters: set aside whole, listed, put back once, or dropped for good.
+
+Promise P4 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dedupe: a second job with a key that is known is the first one, or a conflict."""
+"""Dedupe: a second job with a key that is known is the first one, or a conflict.
+
+Promise P10 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

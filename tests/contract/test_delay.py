@@ -1,4 +1,7 @@
-"""Delay: a job takes its place in line only when it is due, and then it does."""
+"""Delay: a job takes its place in line only when it is due, and then it does.
+
+Promise P9 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

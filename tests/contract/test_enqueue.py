@@ -1,4 +1,7 @@
-"""Enqueue: jobs are accepted in order, all or none, and once."""
+"""Enqueue: jobs are accepted in order, all or none, and once.
+
+Promise P11 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ async def test_a_suspect_says_that_it_will_run_alone(store: Store, clock: Manual
         await store.beat(
             WorkerView(id="w1", host="h", pid=1, version="v", queues=("default",), kinds=("k",))
         )
-        await says(store, made, "alone")
+        await says(store, made, "it will run alone, because its worker was lost while running it.")
         await store.cancel(made, by="ann")
 
 
@@ -211,3 +211,70 @@ async def test_a_delayed_job_of_a_paused_lane_says_so(store: Store) -> None:
     [made] = await enqueue(store, job(key="a", delay_seconds=60))
     await store.pause("default", key="a", by="ann")
     await says(store, made, "scheduled", "paused", "ann")
+
+
+async def test_a_job_that_will_join_a_halted_lane_says_so_wherever_it_is(
+    store: Store, clock: ManualClock
+) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    [dead] = await enqueue(store, job(key="a"))
+    await settle(store, bury(await claim_one(store), "unknown SKU"))
+    [other] = await enqueue(store, job(queue="other"))
+    [delayed, blocked, elsewhere] = await enqueue(
+        store,
+        job(key="a", delay_seconds=60),
+        job(key="a", after=frozenset({other})),
+        job(key="b", delay_seconds=60),
+    )
+    await says(store, delayed, "scheduled", "halted on", dead, "inturn lanes retry default a")
+    await says(store, blocked, other, "halted on", dead)
+    assert "halted" not in await store.explain(elsewhere)
+    clock.advance(61)
+    await live_worker(store)
+    await says(store, delayed, "halted on", dead)
+    assert "ready" not in await store.explain(delayed)
+
+
+async def test_a_delayed_job_that_is_due_says_that_others_of_its_key_are_before_it(
+    store: Store, clock: ManualClock
+) -> None:
+    await enqueue(store, job(key="a"))
+    await claim_one(store, worker="worker-17")
+    [late, free] = await enqueue(
+        store, job(key="a", delay_seconds=1), job(key="b", delay_seconds=1)
+    )
+    clock.advance(2)
+    await live_worker(store)
+    await says(store, late, "due", "the end of lane 'a'")
+    assert "ready" not in await store.explain(late)
+    await says(store, free, "ready")
+
+
+async def test_a_job_behind_a_head_whose_lease_ran_out_says_so(
+    store: Store, clock: ManualClock
+) -> None:
+    first, second = await enqueue(store, *jobs(2, key="a"))
+    await claim_one(store, worker="worker-17", lease_seconds=30)
+    assert "ran out" not in await store.explain(second)
+    clock.advance(31)
+    await says(store, second, first, "worker-17, whose lease ran out")
+
+
+async def test_a_job_whose_kind_no_live_worker_takes_says_so(store: Store) -> None:
+    [made] = await enqueue(store, job(kind="mail"))
+    await store.beat(
+        WorkerView(id="w1", host="h", pid=1, version="v", queues=("default",), kinds=("k",))
+    )
+    await says(store, made, "no live worker takes kind 'mail' of queue 'default': start one")
+    await live_worker(store)
+    assert "no live worker" not in await store.explain(made)
+
+
+async def test_a_sentence_is_one_line_whatever_people_and_keys_are_called(store: Store) -> None:
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    first, second = await enqueue(store, *jobs(2, key="it's\na \\ key"))
+    await settle(store, bury(await claim_one(store), "unknown SKU"))
+    await says(store, first, r"inturn lanes retry default $'it\'s\na \\ key'")
+    await says(store, second, first)
+    await store.pause("default", by="ann\nb")
+    await says(store, second, "ann b")

@@ -1,4 +1,7 @@
-"""Extend: a worker that lives keeps its leases, and learns which are lost."""
+"""Extend: a worker that lives keeps its leases, and learns which are lost.
+
+Promise P3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rounds and gates: no job of a round runs before all of the rounds before it are finished."""
+"""Rounds and gates: no job of a round runs before all of the rounds before it are finished.
+
+Promise P8 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lanes: paused and resumed, halted on a dead letter until a person decides."""
+"""Lanes: paused and resumed, halted on a dead letter until a person decides.
+
+Promise P4 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Priority: higher first, then arrival, and the lowest is late and never starved."""
+"""Priority: higher first, then arrival, and the lowest is late and never starved.
+
+Promise P12 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

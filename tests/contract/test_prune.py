@@ -1,4 +1,7 @@
-"""Prune: what is finished goes when its time is over, and nothing else ever does."""
+"""Prune: what is finished goes when its time is over, and nothing else ever does.
+
+Promise P17 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

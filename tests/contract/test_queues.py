@@ -1,4 +1,7 @@
-"""Queues: their settings, their bounds, and a status that adds up."""
+"""Queues: their settings, their bounds, and a status that adds up.
+
+Promise P16 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

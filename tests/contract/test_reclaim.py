@@ -1,4 +1,7 @@
-"""Reclaim: leases that ran out are taken back, and who killed a worker is found out fairly."""
+"""Reclaim: leases that ran out are taken back, and who killed a worker is found out fairly.
+
+Promises P5 and P6 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

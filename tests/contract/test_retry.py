@@ -1,4 +1,7 @@
-"""Retry: a failed job runs again when its time has come, in its place, as often as it may."""
+"""Retry: a failed job runs again when its time has come, in its place, as often as it may.
+
+Promises P1, P5 and P9 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

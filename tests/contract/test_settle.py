@@ -1,4 +1,7 @@
-"""Settle: what became of leased jobs, fenced by the lease and written whole."""
+"""Settle: what became of leased jobs, fenced by the lease and written whole.
+
+Promise P3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

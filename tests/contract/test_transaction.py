@@ -1,4 +1,7 @@
-"""Transactions: settle, enqueue and the caller's own rows together, or none of them."""
+"""Transactions: settle, enqueue and the caller's own rows together, or none of them.
+
+Promise P13 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

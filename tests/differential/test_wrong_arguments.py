@@ -1,4 +1,7 @@
-"""Whatever a caller gives for an argument by mistake, both stores answer the same, in our words."""
+"""Whatever a caller gives for an argument by mistake, both stores answer the same, in our words.
+
+Promise P11 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

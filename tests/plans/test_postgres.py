@@ -1,4 +1,7 @@
-"""With a million jobs waiting in PostgreSQL, each verb of the hot path touches a few rows."""
+"""With a million jobs waiting in PostgreSQL, each verb of the hot path touches a few rows.
+
+Promise P14 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

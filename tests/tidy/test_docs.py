@@ -168,6 +168,17 @@ def test_every_table_is_described() -> None:
     assert not list(names_are_mentioned(text, table_names()))
 
 
+def test_every_promise_is_cited_by_the_tests_that_prove_it() -> None:
+    rows = re.findall(r"^\| \*\*(P\d+)\*\* .*\| ([^|]+) \|$", page("ARCHITECTURE.md"), re.MULTILINE)
+    assert len(rows) >= 17
+    for promise, named in rows:
+        for name in re.findall(r"`(?:tests/)?([\w/]+(?:\.py)?)`", named):
+            path = ROOT / "tests" / name
+            files = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
+            cited = [re.search(rf"\b{promise}\b", file.read_text("utf-8")) for file in files]
+            assert any(cited), f"{name} does not say that it proves {promise}"
+
+
 def test_every_error_is_described() -> None:
     assert not list(rows_are_errors(page("docs/reference/errors.md"), error_names()))
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -43,6 +44,36 @@ class Address:
     street: str
 
 
+@dataclasses.dataclass
+class Point:
+    x: float | None
+
+
+class Shape(msgspec.Struct):
+    size: float | None
+
+
+class Wrapped:
+    """A value of a type that is not known: what is in it is."""
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+
+def test_what_is_none_is_null_and_what_is_no_number_is_refused_wherever_it_is() -> None:
+    assert encode_payload({"p": Point(None), "s": [Shape(None), None]}) == (
+        '{"p":{"x":null},"s":[{"size":null},null]}'
+    )
+
+    def open_up(one: Any) -> Any:
+        return one.inside
+
+    assert encode_payload([Wrapped(None)], other=open_up) == "[null]"
+    assert encode_payload(Wrapped(msgspec.Raw(b"null")), other=open_up) == "null"
+    with pytest.raises(InvalidPayload, match="not finite"):
+        encode_payload([Wrapped(Point(math.nan))], other=open_up)
+
+
 def test_dataclasses_dates_ids_and_decimals_are_payloads_too() -> None:
     assert encode_payload(Address("a")) == '{"street":"a"}'
     assert encode_payload(UUID(int=5)) == f'"{UUID(int=5)}"'
@@ -59,6 +90,11 @@ def test_dataclasses_dates_ids_and_decimals_are_payloads_too() -> None:
         [1, {"a": -math.inf}],
         (math.nan,),
         {"a": {"b": [math.nan]}},
+        {math.nan},
+        Point(math.nan),
+        {"points": [Point(1.0), Point(-math.inf)]},
+        Shape(math.inf),
+        (Shape(None), Shape(math.nan)),
         object(),
         {object(): 1},
         lambda: None,

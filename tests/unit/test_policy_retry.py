@@ -1,4 +1,7 @@
-"""Retry policy: exponential backoff with jitter and a cap, and who decides otherwise."""
+"""Retry policy: exponential backoff with jitter and a cap, and who decides otherwise.
+
+Promise P9 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

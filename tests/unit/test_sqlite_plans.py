@@ -1,4 +1,7 @@
-"""Every query that runs often finds its rows by an index, and none walks a table."""
+"""Every query that runs often finds its rows by an index, and none walks a table.
+
+Promise P14 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

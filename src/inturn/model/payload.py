@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ def encode_payload(
     try:
         encoded = msgspec.json.encode(value, enc_hook=other)
         # What is not a number is written as null, so that most values need no second look.
-        is_finite = b"null" not in encoded or not _has_not_a_number(value)
+        is_finite = b"null" not in encoded or not _has_not_a_number(_plain(value, other))
     except RecursionError as error:
         raise _nested_too_deeply(what) from error
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -134,11 +135,24 @@ def _has_nul(value: Any) -> bool:
     return False
 
 
+def _plain(value: Any, other: Callable[[Any], Any] | None) -> Any:
+    """Return a value that could be written as dicts, lists and their like, its numbers as they are.
+
+    What ``other`` has written as JSON itself it has looked through itself.
+    """
+
+    def opened(one: Any) -> Any:
+        found = None if other is None else other(one)
+        return None if isinstance(found, msgspec.Raw) else found
+
+    return msgspec.to_builtins(value, enc_hook=opened)
+
+
 def _has_not_a_number(value: Any) -> bool:
     if isinstance(value, float):
-        return value != value or value in (float("inf"), float("-inf"))
+        return not isfinite(value)
     if isinstance(value, dict):
         return any(_has_not_a_number(one) for one in value.values())
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return any(_has_not_a_number(one) for one in value)
     return False

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import JobState, JobView
-from inturn.model.lane import LaneView
+from inturn.model.lane import LaneState, LaneView
 
 WORKER_SEEN_SECONDS = 60.0
 """A worker that was not heard of for so long is not counted on."""
@@ -27,10 +27,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     - ``view``: the job as ``Store.job`` returns it;
     - ``now``: the store's time;
-    - ``gate`` and ``queue_paused_by``: of the job's queue; ``lane_paused_by``: of its key's lane;
+    - ``gate`` and ``queue_paused_by``: of the job's queue;
     - ``lane``: the lane it stands in, or None (blocked, parked, set aside);
-    - ``head``, ``head_worker``: of a keyed lane, its first unsettled job (the job itself, if it is
-      the head), and the worker that holds the lane's lease;
+    - ``key_lane``: the lane of its key, whether it stands in it or not yet;
+    - ``head``, ``head_worker``, ``head_until``: of a keyed lane, its first unsettled job (the job
+      itself, if it is the head), the worker that holds the lane's lease, and until when;
     - ``awaited``: what a blocked job waits for, in order, perhaps only the first few;
     - ``taken``: whether a worker seen within ``WORKER_SEEN_SECONDS`` takes the queue and the kind
       (of the head, for a job in a keyed lane: it decides who claims the lane).
@@ -40,10 +41,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     gate: int = 0
     queue_paused_by: str | None = None
-    lane_paused_by: str | None = None
     lane: LaneView | None = None
+    key_lane: LaneView | None = None
     head: UUID | None = None
     head_worker: str | None = None
+    head_until: datetime | None = None
     awaited: tuple[Awaited, ...] = ()
     taken: bool = True
 
@@ -92,8 +94,16 @@ def _dead(facts: Facts) -> str:
 
 def _decide(lane: LaneView) -> str:
     """Say how a person leads a halted lane on."""
-    name = f"{shlex.quote(lane.queue)} {shlex.quote(lane.key or '')}"
+    name = f"{_argument(lane.queue)} {_argument(lane.key or '')}"
     return f"`inturn lanes retry {name}`, or skip, or drop"
+
+
+def _argument(name: str) -> str:
+    """Write a name as a shell takes it, in one line."""
+    if "\n" not in name and "\r" not in name:
+        return shlex.quote(name)
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + escaped.replace("\n", "\\n").replace("\r", "\\r") + "'"
 
 
 def _cancelled(facts: Facts) -> str:
@@ -143,7 +153,15 @@ def _waiting(facts: Facts) -> str:
     if view.ahead and _held(facts) is None and facts.taken:
         jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
         return f"It will be claimed after {jobs} of its kind, and waits for none of them."
+    if lane is None and (line := facts.key_lane) is not None and _is_busy(line):
+        joins = f"It is due: the next claim puts it at the end of lane {line.key!r}"
+        return f"{joins}{_unless_held(facts)}."
     return f"It is {_next(facts)}{_alone(facts)}."
+
+
+def _is_busy(lane: LaneView) -> bool:
+    """Whether something stands in a lane, or is leased from it."""
+    return bool(lane.depth) or lane.state in (LaneState.LEASED, LaneState.SLEEPING)
 
 
 def _head(facts: Facts) -> str:
@@ -154,11 +172,20 @@ def _head(facts: Facts) -> str:
         until = f"{_decide(lane)}{_unless_held(facts)}"
         return f"{lane.halted_job}, which is dead: the lane is halted on it until {until}"
     if facts.head_worker is not None:
-        return f"{facts.head}, which is running on worker {facts.head_worker}{_unless_held(facts)}"
+        runs = f"{facts.head}, which is running on worker {facts.head_worker}{_ran_out(facts)}"
+        return f"{runs}{_unless_held(facts)}"
     if lane.ready_at is not None and lane.ready_at > facts.now:
         when = _time(lane.ready_at)
         return f"{facts.head}, which waits to retry until {when}{_unless_held(facts)}"
     return f"{facts.head}, which is {_next(facts)}"
+
+
+def _ran_out(facts: Facts) -> str:
+    """Say that nobody may be at the head any more, or nothing."""
+    until = facts.head_until
+    if until is None or until > facts.now:
+        return ""
+    return f", whose lease ran out at {_time(until)}"
 
 
 def _next(facts: Facts) -> str:
@@ -179,9 +206,15 @@ def _held(facts: Facts) -> str | None:
     """Say which person or gate holds a job back, or nothing."""
     lane, job = facts.lane, facts.view.job
     if facts.queue_paused_by is not None:
-        return f"queue {job.queue!r} was paused by {facts.queue_paused_by}"
-    if facts.lane_paused_by is not None:
-        return f"lane {job.key!r} was paused by {facts.lane_paused_by}"
+        return f"queue {job.queue!r} was paused by {_clause(facts.queue_paused_by)}"
+    line = facts.key_lane
+    if line is not None and line.paused_by is not None:
+        return f"lane {line.key!r} was paused by {_clause(line.paused_by)}"
+    if lane is None and line is not None and line.halted_job is not None:
+        return (
+            f"lane {line.key!r}, which it will join, is halted on {line.halted_job} until "
+            f"{_decide(line)}"
+        )
     round = lane.round if lane is not None and lane.key is not None else job.round
     return _gated(facts, round)
 
@@ -206,7 +239,7 @@ def _alone(facts: Facts) -> str:
     """Say that a suspect runs by itself."""
     if not facts.view.suspect:
         return ""
-    return "; it will run alone, because its worker was lost while running it with others"
+    return "; it will run alone, because its worker was lost while running it"
 
 
 def _unless_held(facts: Facts) -> str:

@@ -87,7 +87,12 @@ def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
         return _own(state, str(getattr(error, "detail", "") or ""), str(error))
     if isinstance(error, GONE):
         return _unavailable(error, is_under_way)
-    if state in ("42501", "28000", "28P01"):
+    if state in ("28000", "28P01"):
+        return NoRights(
+            f"PostgreSQL did not let the user in: {error}. Look at the user and the password in "
+            f"the store's URL, and at the server's pg_hba.conf."
+        )
+    if state == "42501":
         return NoRights(
             f"PostgreSQL refused: {error}. Grant the user usage on schema inturn and rights on "
             f"its tables, sequences and functions, or let its owner run `inturn store migrate`."

@@ -116,7 +116,6 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         lane.id if lane is not None and keyed else None,
         lane.kind if lane is not None and keyed else view.job.kind,
         now - timedelta(seconds=WORKER_SEEN_SECONDS),
-        view.job.key,
     )
     awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
     return Facts(
@@ -124,10 +123,11 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         now=now,
         gate=row["gate"],
         queue_paused_by=row["paused_by"],
-        lane_paused_by=row["lane_paused_by"],
         lane=lane,
+        key_lane=lane if keyed else await _key_lane(connection, view),
         head=row["head"],
         head_worker=row["head_worker"],
+        head_until=row["head_until"],
         awaited=tuple(Awaited(job=one[0], state=JobState(one[1])) for one in awaited),
         taken=row["taken"],
     )
@@ -143,6 +143,14 @@ async def _lane(connection: Connection, view: JobView) -> LaneView | None:
         return None
     page = await lanes(connection, queue, key=key, cursor=encode_cursor(view.lane - 1), rows_max=1)
     return page.rows[0]
+
+
+async def _key_lane(connection: Connection, view: JobView) -> LaneView | None:
+    """Return the lane of a job's key, also when the job does not stand in it yet."""
+    if view.job.key is None:
+        return None
+    page = await lanes(connection, view.job.queue, key=view.job.key)
+    return next(iter(page.rows), None)
 
 
 _Asked = tuple[UUID, str | None, str | None, str | None, int]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
 from inturn.model.job import JobState, JobView
+from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
 from inturn.store.sqlite import job_view, lane_row, lane_view, queue_row
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.tickets import state_of
-from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of, time_or_none
 
 _AWAITED_SAID = 5
 
@@ -29,17 +31,18 @@ def facts(connection: sqlite3.Connection, now: Micros, job: UUID) -> Facts:
     queue = queue_row.find(connection, view.job.queue)
     assert queue is not None
     lane = _lane(connection, view)
-    head, worker = (None, None) if lane is None else _head(connection, lane)
+    head, worker, until = (None, None, None) if lane is None else _head(connection, lane)
     kind = lane.kind if lane is not None and lane.key is not None else view.job.kind
     return Facts(
         view=view,
         now=time_of(now),
         gate=queue.gate,
         queue_paused_by=queue.paused_by,
-        lane_paused_by=_lane_paused_by(connection, view),
         lane=None if lane is None else lane_view.view(connection, queue.gate, lane),
+        key_lane=_key_lane(connection, queue.gate, view),
         head=head,
         head_worker=worker,
+        head_until=until,
         awaited=_awaited(connection, now, view),
         taken=_is_taken(connection, now, view.job.queue, kind),
     )
@@ -52,24 +55,26 @@ def _lane(connection: sqlite3.Connection, view: JobView) -> LaneRow | None:
     return None if view.lane is None else lane_row.load(connection, view.lane)
 
 
-def _lane_paused_by(connection: sqlite3.Connection, view: JobView) -> str | None:
-    """Return who paused the lane of a job's key, also when the job does not stand in it yet."""
+def _key_lane(connection: sqlite3.Connection, gate: int, view: JobView) -> LaneView | None:
+    """Return the lane of a job's key, also when the job does not stand in it yet."""
     if view.job.key is None:
         return None
     lane = lane_row.find(connection, view.job.queue, view.job.key)
-    return None if lane is None else lane.paused_by
+    return None if lane is None else lane_view.view(connection, gate, lane)
 
 
-def _head(connection: sqlite3.Connection, lane: LaneRow) -> tuple[UUID | None, str | None]:
-    """Return a keyed lane's first unsettled job, and the worker that has the lane."""
+def _head(
+    connection: sqlite3.Connection, lane: LaneRow
+) -> tuple[UUID | None, str | None, datetime | None]:
+    """Return a keyed lane's first unsettled job, the worker that has the lane, and until when."""
     if lane.key is None:
-        return None, None
+        return None, None, None
     statement = "select id from job where lane = ? and position = ?"
     row = connection.execute(statement, (lane.id, lane.head)).fetchone()
-    leased = connection.execute(
-        "select worker from lease where token = ?", (lane.token,)
-    ).fetchone()
-    return None if row is None else UUID(bytes=row[0]), None if leased is None else leased[0]
+    head = None if row is None else UUID(bytes=row[0])
+    leased = connection.execute("select worker, until from lease where token = ?", (lane.token,))
+    worker, until = leased.fetchone() or (None, None)
+    return head, worker, time_or_none(until)
 
 
 def _awaited(connection: sqlite3.Connection, now: Micros, view: JobView) -> tuple[Awaited, ...]:

@@ -1,10 +1,8 @@
--- What there is to know about the place of a job of queue $1 and key $5 besides itself: the
--- queue's gate, who paused it or the key's lane, the head of the keyed lane $2 (or null) and the
--- worker that holds that lane, and whether a worker seen since $4 takes kind $3. A worker that
--- names no kinds takes all.
-select q.gate, q.paused_by, j.id as head, e.worker as head_worker,
-       (select k.paused_by from inturn.tail t join inturn.lane k on k.id = t.lane
-        where t.queue = $1 and t.key = $5::text) as lane_paused_by,
+-- What there is to know about the place of a job of queue $1 besides itself and its lane: the
+-- queue's gate, who paused it, the head of the keyed lane $2 (or null), the worker that holds that
+-- lane and until when, and whether a worker seen since $4 takes kind $3. A worker that names no
+-- kinds takes all.
+select q.gate, q.paused_by, j.id as head, e.worker as head_worker, e.until as head_until,
        exists (select from inturn.worker w
                where w.seen_at >= $4::timestamptz and q.name = any(w.queues)
                  and (w.kinds = '{}' or $3::text = any(w.kinds))) as taken
