@@ -11,10 +11,9 @@ import asyncio
 import os
 import platform
 import shutil
-import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import msgspec
 
 from bench.conditions import machine
 from inturn.queue.app import App
+from inturn.store.address import connect
 from inturn.verify.faults import KINDS, NAMES
 from inturn.verify.report import Report
 from inturn.verify.run import Progress, Verification, Wanted
@@ -33,7 +33,7 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 DRAIN_SECONDS_MAX = 600.0
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run on both stores, write the report, and return what to leave with."""
     parser = argparse.ArgumentParser(prog="python -m tests.verify", description=__doc__)
     parser.add_argument("--jobs", type=int, default=110_000, help="at least, on each store")
@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(datetime.now(UTC).timestamp()))
     parser.add_argument("--store", choices=("sqlite", "postgresql"), help="only this one")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    wanted = parser.parse_args()
+    wanted = parser.parse_args(arguments)
     stores = [
         run(wanted)
         for name, run in (("sqlite", _on_sqlite), ("postgresql", _on_postgres))
@@ -60,6 +60,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
     alone: dict[str, Report]
     together: Report
+    conditions: str  # the store, its version, and what it does for a commit to last
 
     def every(self) -> list[Report]:
         """Return all reports."""
@@ -84,6 +85,33 @@ def _on_postgres(wanted: argparse.Namespace) -> Ran:
             lambda made, shown: Verification(made, switch=switch, shown=shown),
             store=url,
         )
+
+
+def conditions_of(store: str | None) -> str:
+    """Ask a store which it is, and what it does for a commit to last."""
+    if store is not None:
+        version, fsync, commit = asyncio.run(
+            _asked(store, "show server_version", "show fsync", "show synchronous_commit")
+        )
+        return f"PostgreSQL {version} (fsync={fsync}, synchronous_commit={commit})"
+    with tempfile.TemporaryDirectory(prefix="inturn-chaos-") as folder:
+        url = f"sqlite:///{folder}/asked.db"  # like the file that each run has of its own
+        questions = ("select sqlite_version()", "pragma journal_mode", "pragma synchronous")
+        version, mode, level = asyncio.run(_asked(url, *questions))
+    synchronous = ("off", "normal", "full", "extra")[level]
+    return f"SQLite {version} (journal_mode={mode}, synchronous={synchronous})"
+
+
+async def _asked(url: str, *questions: str) -> list[Any]:
+    """Return the one value that each question has for an answer."""
+    store = connect(url)
+    try:
+        await store.migrate()
+        await store.open()
+        async with store.transaction() as transaction:
+            return [(await transaction.execute(one))[0][0] for one in questions]
+    finally:
+        await store.close()
 
 
 def _run(wanted: argparse.Namespace, make: Make, *, store: str | None) -> Ran:
@@ -113,7 +141,7 @@ def _run(wanted: argparse.Namespace, make: Make, *, store: str | None) -> Ran:
         faults=NAMES,
         gap_seconds=wanted.every,
     )
-    return Ran(alone=alone, together=together)
+    return Ran(alone=alone, together=together, conditions=conditions_of(store))
 
 
 def _run_once(make: Make, name: str, *, faults: tuple[str, ...], **wanted: Any) -> Report:
@@ -127,10 +155,26 @@ def _run_once(make: Make, name: str, *, faults: tuple[str, ...], **wanted: Any) 
     else:
         print("\n".join(report.lines()), flush=True)
         print(f"history: {folder}\n", flush=True)
+    if report.missed is not None:
+        print(f"{name}, only {report.missed}: {_advice(report)}", flush=True)
     return report
 
 
+def _advice(report: Report) -> str:
+    """Say why a fault that was to be tried alone may not have come, and what to do."""
+    if report.left_out:
+        needs = {kind.name: kind.needs for kind in KINDS}
+        return f"it never came, for it needs {needs[report.left_out[0]]}. Give it that."
+    return (
+        "it never came, so that nothing is proved about it: the run was too short for it, or the "
+        "machine too busy. Give each fault longer with --alone; if it does not come then either, "
+        "look into processes.log beside its history."
+    )
+
+
 def _told(report: Report) -> str:
+    if report.missed is not None:
+        return f"{report.jobs:,} jobs, never came"
     faults = sum(report.faults.values()) + sum(report.handlers.values())
     return f"{report.jobs:,} jobs, {faults:,} times, {len(report.violations)} violations"
 
@@ -160,7 +204,7 @@ def _write(wanted: argparse.Namespace, stores: list[Ran]) -> Path:
     command = (
         f"python -m tests.verify --jobs {wanted.jobs} --seconds {wanted.seconds:g} "
         f"--every {wanted.every:g} --alone {wanted.alone:g} --workers {wanted.workers} "
-        f"--seed {wanted.seed}"
+        f"--seed {wanted.seed}" + (f" --store {wanted.store}" if wanted.store else "")
     )
     reports = [report for one in stores for report in one.every()]
     jobs, faults = sum(r.jobs for r in reports), sum(sum(r.faults.values()) for r in reports)
@@ -172,9 +216,8 @@ def _write(wanted: argparse.Namespace, stores: list[Ran]) -> Path:
         "",
         f"Made with `{command}`, on {here['machine']}; load at the end: {loads}.",
         "",
-        f"inturn {here['inturn']}, Python {platform.python_version()}, SQLite "
-        f"{sqlite3.sqlite_version} (WAL, synchronous=full), "
-        f"PostgreSQL {os.environ.get('INTURN_TEST_POSTGRES_VERSION', '18')} (fsync=on).",
+        f"inturn {here['inturn']}, Python {platform.python_version()}, "
+        f"{', '.join(one.conditions for one in stores)}.",
     ]
     for one in stores:
         lines += ["", f"## {one.together.store}", ""]

@@ -43,16 +43,22 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "history"
 
 
+def copy(kept: Path, folder: Path) -> None:
+    """Copy a history, to be changed."""
+    for path in kept.iterdir():
+        if path.suffix in (".json", ".jsonl"):
+            (folder / path.name).write_bytes(path.read_bytes())
+
+
 def test_a_history_that_was_kept_is_checked_again(kept: Path, tmp_path: Path) -> None:
-    ran = run_process("verify", "--check", str(kept), cwd=tmp_path)
+    environment = {"INTURN_STORE": "sqlite:///of-something-else.db"}  # not named with it
+    ran = run_process("verify", "--check", str(kept), cwd=tmp_path, environment=environment)
     assert (ran.code, ran.err) == (0, "")
     assert "every promise was kept" in ran.out
 
 
 def test_a_fault_that_was_wanted_and_never_came_is_named(kept: Path, tmp_path: Path) -> None:
-    for path in kept.iterdir():
-        if path.suffix in (".json", ".jsonl"):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy(kept, tmp_path)
     final = json.loads((tmp_path / NAME).read_text())
     final["faults"] = ["stall", "handler-raises"]
     (tmp_path / NAME).write_text(json.dumps(final))
@@ -61,12 +67,28 @@ def test_a_fault_that_was_wanted_and_never_came_is_named(kept: Path, tmp_path: P
     assert "untried    handler-raises, stall: the run was too short" in ran.out
 
 
+def test_a_fault_that_was_wanted_alone_and_never_came_leaves_with_3(
+    kept: Path, tmp_path: Path
+) -> None:
+    copy(kept, tmp_path)
+    final = json.loads((tmp_path / NAME).read_text())
+    final["faults"] = ["stall"]
+    (tmp_path / NAME).write_text(json.dumps(final))
+    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    assert ran.code == 3
+    assert "no promise was broken, but stall never came" in ran.out
+    assert "every promise was kept" not in ran.out
+    assert ran.err.startswith("inturn: stall never came")
+    assert "--seconds" in ran.err
+    final["is_interrupted"] = True  # who stopped it knows that it was short
+    (tmp_path / NAME).write_text(json.dumps(final))
+    assert run_process("verify", "--check", str(tmp_path), cwd=tmp_path).code == 0
+
+
 def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
     kept: Path, tmp_path: Path
 ) -> None:
-    for path in kept.iterdir():
-        if path.suffix in (".json", ".jsonl"):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy(kept, tmp_path)
     final = json.loads((tmp_path / NAME).read_text())
     lost = next(id for id, (state, *_) in final["jobs"].items() if state == "done")
     del final["jobs"][lost]
@@ -81,9 +103,7 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
 def test_a_fault_that_could_not_be_made_leaves_with_3_and_says_why(
     kept: Path, tmp_path: Path
 ) -> None:
-    for path in kept.iterdir():
-        if path.suffix in (".json", ".jsonl"):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy(kept, tmp_path)
     written = History(tmp_path, "run")
     for _ in range(2):
         written.write(Failed(name="kill-backend", error="RuntimeError: no such lever"))
@@ -229,9 +249,14 @@ def test_every_fault_is_listed(tmp_path: Path) -> None:
         (("--fault", "earthquake"), 2, "there is no fault 'earthquake'"),
         (("--fault", "none", "--fault", "kill-worker"), 2, "give no other fault with it"),
         (("--fault", "kill-backend"), 2, "PostgreSQL"),
+        (("--fault", "stop-worker", "--workers", "1"), 2, "needs --workers 2 or more"),
         (("--stop-command", "true"), 2, "belong together"),
         (("--check", "nowhere"), 3, "holds no history"),
         (("--check", "nowhere", "--seed", "7", "--keep", "there"), 2, "--seed, --keep means"),
+        (("--check", "nowhere", "--workers", "3"), 2, "--workers means nothing"),
+        (("--check", "nowhere", "--producers", "2"), 2, "--producers means nothing"),
+        (("--check", "nowhere", "--every", "1"), 2, "--every means nothing"),
+        (("--check", "nowhere", "--store", "sqlite:///a.db"), 2, "--store means nothing"),
         (("--keep", "/dev/null/history"), 2, "cannot be the folder of a history"),
         (("--keep", "/proc"), 2, "cannot be the folder of a history"),
         (("--store", "postgresql://127.0.0.1:1/nothing"), 3, "127.0.0.1"),

@@ -21,9 +21,11 @@ from inturn.verify.crew import Member
 from inturn.verify.faults import CommandSwitch
 from inturn.verify.history import Ended, Failed, History, Reader, Started, read_all
 from inturn.verify.orders import FULL_BYTES
-from inturn.verify.plan import Settings, Workload
+from inturn.verify.plan import FIRST_TROUBLE, MISBEHAVING, Settings, Workload
 from inturn.verify.points import Points
 from inturn.verify.proxy import Proxy
+from inturn.verify.recovery import Recovery
+from inturn.verify.report import slowest_of
 from tests.worker.conftest import until
 
 A = UUID(int=1)
@@ -69,6 +71,38 @@ def test_the_same_seed_submits_the_same_jobs() -> None:
     assert seen(1) != seen(2)
     flat = [job for batch in seen(1) for job in batch]
     assert {kind for kind, *_ in flat} >= {"plain", "effect", "flaky", "hopeless", "isolated"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_sort_of_trouble_comes_soon_and_is_not_cancelled(seed: int) -> None:
+    handlers = tuple({handler for handler, _, _ in MISBEHAVING})
+    settings = Settings(run="r", store="", folder="", seed=seed, handlers=handlers)
+    first = islice(Workload(settings, "producer-1-1"), FIRST_TROUBLE + len(MISBEHAVING))
+    seen = {job.kind for batch in first for job in batch.jobs if job.id not in batch.cancels}
+    assert {job.kind for _, _, job in MISBEHAVING} <= seen
+
+
+def test_trouble_that_is_not_wanted_does_not_come() -> None:
+    settings = Settings(run="r", store="", folder="", seed=1, handlers=("blocks",))
+    batches = islice(Workload(settings, "producer-1-1"), 200)
+    seen = {job.kind for batch in batches for job in batch.jobs}
+    assert seen & {job.kind for _, _, job in MISBEHAVING} == {"blocks"}
+
+
+def test_the_longest_recovery_is_shown_beside_its_own_bound() -> None:
+    def took(seconds: float, seconds_max: float) -> Recovery:
+        return Recovery(
+            worker="worker-1-1",
+            how="kill-worker",
+            job=A,
+            since="that",
+            seconds=seconds,
+            seconds_max=seconds_max,
+        )
+
+    longest = took(9.0, 20.0)
+    assert slowest_of([took(1.0, 40.0), longest, took(3.0, 10.0)]) is longest
+    assert slowest_of([]) is None
 
 
 def _content(job: NewJob) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 JOBS_DEFAULT, SECONDS_DEFAULT = 2_000, 20.0  # if neither is said: most faults come in that time
 SEED_MAX = 1_000_000
+CHECK_TAKES = frozenset({"--check", "--json", "--debug"})
 
 JobsOption = Annotated[
     int | None,
@@ -50,7 +51,7 @@ WorkersOption = Annotated[int, typer.Option(min=1, max=100, help="How many worke
 ProducersOption = Annotated[int, typer.Option(min=1, max=100, help="How many producer processes.")]
 SeedOption = Annotated[
     int | None,
-    typer.Option(help="What is submitted and what goes wrong, as before.", show_default=False),
+    typer.Option(help="The same jobs and faults as before, in the same order.", show_default=False),
 ]
 FaultsOption = Annotated[
     list[str] | None,
@@ -117,6 +118,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _verify(
     call: Call,
+    context: typer.Context,
     jobs: JobsOption = None,
     seconds: SecondsOption = None,
     workers: WorkersOption = 3,
@@ -142,16 +144,7 @@ def _verify(
     elif check is not None:
         from inturn.verify.report import report_of
 
-        given = {
-            "--jobs": jobs,
-            "--seconds": seconds,
-            "--seed": seed,
-            "--fault": fault,
-            "--keep": keep,
-            "--stop-command": stop_command,
-            "--start-command": start_command,
-        }
-        if idle := [name for name, value in given.items() if value is not None]:
+        if idle := [name for name in _given(context) if name not in CHECK_TAKES]:
             raise BadInput(f"--check runs nothing, so that {', '.join(idle)} means nothing here.")
         _end(call, report_of(check), None)
     else:
@@ -170,7 +163,9 @@ def _verify(
             seconds=seconds,
             workers=workers,
             producers=producers,
-            faults=_chosen(fault, "sqlite:" if address is None else address.url, switch),
+            faults=_chosen(
+                fault, "sqlite:" if address is None else address.url, switch, workers=workers
+            ),
             gap_seconds=every,
             folder=keep.absolute() if keep is not None else None,
         )
@@ -180,6 +175,14 @@ def _verify(
             report = msgspec.structs.replace(report, folder=None)
         shown = None if address is None else address.shown()
         _end(call, report, _again(wanted, shown, fault, stop_command or (), start_command))
+
+
+def _given(context: typer.Context) -> Iterator[str]:
+    """Yield the options that stand on the command line, and not those that have a default."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            yield option.opts[0]
 
 
 def _run(wanted: Wanted, switch: Switch | None) -> Report:
@@ -219,15 +222,15 @@ def _end(call: Call, report: Report, again: str | None) -> None:
     if not report.is_good:
         sys.stdout.flush()
         where = f"The history is in {report.folder}." if report.folder is not None else ""
-        found = (
-            f"{many(len(report.violations), 'violation')}."
-            if report.violations
-            else "some faults could not be made, so that this proves less than it was to."
-        )
-        complain(
-            f"{found} {where}".strip(),
-            "" if again is None else f"Again, with the same seed: {again}",
-        )
+        hint = "" if again is None else f"Again, with the same seed: {again}"
+        if report.violations:
+            found = f"{many(len(report.violations), 'violation')}."
+        elif report.failures:
+            found = "some faults could not be made, so that this proves less than it was to."
+        else:
+            found = f"{report.missed} never came, so that this proves nothing about it."
+            hint = "Let it last longer (--seconds), or let faults come more often (--every)."
+        complain(f"{found} {where}".strip(), hint)
         raise typer.Exit(ExitCode.NO if report.violations else ExitCode.STORE)
     if report.is_interrupted and again is not None:
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -259,10 +262,12 @@ def _again(
     return shlex.join(words)
 
 
-def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple[str, ...]:
-    """Return the faults that are wanted; refuse those that a store cannot have."""
+def _chosen(
+    names: list[str] | None, store: str, switch: Switch | None, *, workers: int
+) -> tuple[str, ...]:
+    """Return the faults that are wanted; refuse those that cannot be."""
     from inturn.verify.detour import server_of
-    from inturn.verify.faults import KINDS, NAMES
+    from inturn.verify.faults import KINDS, NAMES, STOP_WORKERS_MIN
 
     if not names:
         return NAMES
@@ -276,7 +281,11 @@ def _chosen(names: list[str] | None, store: str, switch: Switch | None) -> tuple
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
         if not kinds[name].is_for(store):
             raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
-    lacking = {"stop-server": switch is None, "cut-connection": server_of(store) is None}
+    lacking = {
+        "stop-worker": workers < STOP_WORKERS_MIN,
+        "stop-server": switch is None,
+        "cut-connection": server_of(store) is None,
+    }
     for name in names:
         if lacking.get(name):
             raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")
@@ -299,6 +308,7 @@ def _list_faults(call: Call) -> None:
     document = {"faults": [msgspec.to_builtins(kind) for kind in KINDS]}
     lines = []
     for kind in KINDS:
-        where = "; needs ".join(filter(None, (kind.store_name, kind.needs)))
+        needs = f"needs {kind.needs}" if kind.needs is not None else ""
+        where = "; ".join(filter(None, (kind.store_name, needs)))
         lines.append(f"{kind.name:<20} {kind.what}" + (f" ({where})" if where else ""))
     call.out.answer(document, "\n".join(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -16,11 +16,13 @@ from inturn.model.errors import BadInput, StoreBusy, StoreUnavailable
 from inturn.policy.retry import describe
 from inturn.verify.crew import Crew, Member
 from inturn.verify.history import Failed, Fault, History, Mended
+from inturn.verify.plan import PlannedFault
 from inturn.verify.points import NOWHERE, PRODUCER_POINTS, STILL_POINTS, WORKER_POINTS
 from inturn.verify.proxy import Cut, Proxy
 
 CLOCK_SECONDS_MAX = 5.0
 STALL_SECONDS_MAX = 0.8
+STOP_WORKERS_MIN = 2  # one that stands still, and one that goes on with its jobs
 CLOSING_SECONDS = 20.0  # for what lasts, to be mended at the end
 
 
@@ -62,6 +64,7 @@ KINDS = (
         name="stop-worker",
         what="SIGSTOP of a worker for longer than its lease, then SIGCONT; at any moment, or right "
         "before it settles",
+        needs=f"--workers {STOP_WORKERS_MIN} or more, for one has to go on",
     ),
     Kind(
         name="stall",
@@ -115,33 +118,37 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     kill_backends: Callable[[int], Awaitable[int]] | None = None  # how many to kill → were killed
 
 
-def possible(kind: Kind, reach: Reach) -> bool:
+def possible(kind: Kind, reach: Reach, *, workers: int) -> bool:
     """Whether a fault can be made with what there is."""
-    has = {"stop-server": reach.switch, "cut-connection": reach.proxy}
-    return has.get(kind.name, True) is not None
+    lacking = {
+        "stop-worker": workers < STOP_WORKERS_MIN,
+        "stop-server": reach.switch is None,
+        "cut-connection": reach.proxy is None,
+    }
+    return not lacking.get(kind.name, False)
 
 
 class Injector:
-    """Makes one fault after another, drawn from a seed."""
+    """Makes one fault after another, as planned; each draws its details by itself.
+
+    Whatever a fault draws, it draws before it looks who is alive and before it waits, so that the
+    same seed draws the same again.
+    """
 
     def __init__(
         self,
         crew: Crew,
         history: History,
-        random: Random,
+        plan: Iterable[PlannedFault],
         *,
-        names: Sequence[str],
         reach: Reach,
-        gap_seconds: float,
         lease_seconds: float,
     ) -> None:
-        self._crew, self._history, self._random = crew, history, random
-        self._names = [name for name in names if not name.startswith("handler-")]
-        self._reach = reach
-        self._gap_seconds, self._lease_seconds = gap_seconds, lease_seconds
+        self._crew, self._history, self._plan = crew, history, plan
+        self._reach, self._lease_seconds = reach, lease_seconds
         self._lasting: set[asyncio.Task[None]] = set()
         self._error: BadInput | None = None  # of a command that does not do what it is for
-        self._makers: dict[str, Callable[[], Awaitable[None]]] = {
+        self._makers: dict[str, Callable[[Random], Awaitable[None]]] = {
             "kill-worker": self._kill_worker,
             "kill-producer": self._kill_producer,
             "kill-at": self._kill_at,
@@ -160,17 +167,15 @@ class Injector:
         Raises ``BadInput`` for a command that does not do what it is for. Of any other error the
         history tells: such a run proves less than it was to.
         """
-        while self._names:
-            pause = self._gap_seconds * self._random.uniform(0.5, 1.5)
+        for planned in self._plan:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(planned.pause_seconds):
                     await until.wait()
             if until.is_set() or self._error is not None:
                 break
-            name = self._random.choice(self._names)
-            lasting = asyncio.create_task(self._make(name))
+            lasting = asyncio.create_task(self._make(planned))
             self._lasting.add(lasting)
-            lasting.add_done_callback(partial(self._made, name))
+            lasting.add_done_callback(partial(self._made, planned.name))
         if self._error is None:
             await until.wait()
         if self._lasting:
@@ -186,41 +191,43 @@ class Injector:
             self._error = error
         self._history.write(Failed(name=name, error=describe(error)))
 
-    async def _make(self, name: str) -> None:
-        await self._makers[name]()
+    async def _make(self, planned: PlannedFault) -> None:
+        await self._makers[planned.name](planned.random())
 
     # Processes
 
-    async def _kill_worker(self) -> None:
-        self._kill("kill-worker", self._crew.workers)
+    async def _kill_worker(self, random: Random) -> None:
+        self._kill("kill-worker", _first_living(_shuffled(random, self._crew.workers)))
 
-    async def _kill_producer(self) -> None:
-        self._kill("kill-producer", self._crew.producers)
+    async def _kill_producer(self, random: Random) -> None:
+        self._kill("kill-producer", _first_living(_shuffled(random, self._crew.producers)))
 
-    def _kill(self, name: str, members: Sequence[Member]) -> None:
-        if (member := self._choose(members)) is not None:
+    def _kill(self, name: str, member: Member | None) -> None:
+        if member is not None:
             self._note(name, member.name)
             member.signal(signal.SIGKILL)
 
-    async def _kill_at(self) -> None:
+    async def _kill_at(self, random: Random) -> None:
         """Arm a point; the process itself writes down that it died there."""
-        members = self._crew.producers if self._random.random() < 0.3 else self._crew.workers
+        members = self._crew.producers if random.random() < 0.3 else self._crew.workers
         points = PRODUCER_POINTS if members is self._crew.producers else WORKER_POINTS
-        if (member := self._choose(members)) is not None:
-            member.tell(f"die {self._random.choice(points)}")
+        point = random.choice(points)
+        if (member := _first_living(_shuffled(random, members))) is not None:
+            member.tell(f"die {point}")
 
-    async def _stop_worker(self) -> None:
+    async def _stop_worker(self, random: Random) -> None:
         """Stop a worker at any moment, or right before it would tell the store something."""
-        going = [one for one in self._crew.workers if not one.is_stopped]
-        member = self._choose(going)
-        seconds = self._lease_seconds * self._random.uniform(1.5, 3.0)
-        if member is None or len(going) < 2:
+        seconds = self._lease_seconds * random.uniform(1.5, 3.0)
+        point = random.choice(STILL_POINTS) if random.random() < 0.5 else None
+        going = [one for one in _shuffled(random, self._crew.workers) if not one.is_stopped]
+        member = _first_living(going)
+        if member is None or len(going) < STOP_WORKERS_MIN:
             return
-        if self._random.random() < 0.5:
-            await self._pause("stop-worker", [member], seconds)
+        if point is None:
+            await self._pause("stop-worker", member, seconds)
             return
         member.is_stopped = True
-        member.tell(f"stop {self._random.choice(STILL_POINTS)}")
+        member.tell(f"stop {point}")
         try:
             await asyncio.sleep(seconds)
         finally:
@@ -229,14 +236,14 @@ class Injector:
         await asyncio.sleep(1.0)
         member.signal(signal.SIGCONT)  # it may have come to the point before it heard the order
 
-    async def _stall(self) -> None:
-        members = (*self._crew.workers, *self._crew.producers)
-        await self._pause("stall", members, self._random.uniform(0.1, STALL_SECONDS_MAX))
+    async def _stall(self, random: Random) -> None:
+        seconds = random.uniform(0.1, STALL_SECONDS_MAX)
+        members = _shuffled(random, (*self._crew.workers, *self._crew.producers))
+        member = _first_living([one for one in members if not one.is_stopped])
+        if member is not None:
+            await self._pause("stall", member, seconds)
 
-    async def _pause(self, name: str, members: Sequence[Member], seconds: float) -> None:
-        member = self._choose([one for one in members if not one.is_stopped])
-        if member is None:
-            return
+    async def _pause(self, name: str, member: Member, seconds: float) -> None:
         target = member.name
         self._note(name, target, f"{seconds:.2f} s")
         self._crew.stop_for_a_while(member)
@@ -246,61 +253,67 @@ class Injector:
             self._crew.resume(member)
             self._history.write(Mended(name=name, target=target))
 
-    async def _step_clock(self) -> None:
-        member = self._choose(self._crew.workers)
-        if member is None:
-            return
-        member.tell(f"clock {self._random.uniform(-CLOCK_SECONDS_MAX, CLOCK_SECONDS_MAX):.2f}")
-        await asyncio.sleep(self._random.uniform(0.5, 2.0))
-        member.tell("clock 0")
+    async def _step_clock(self, random: Random) -> None:
+        step = random.uniform(-CLOCK_SECONDS_MAX, CLOCK_SECONDS_MAX)
+        seconds = random.uniform(0.5, 2.0)
+        if (member := _first_living(_shuffled(random, self._crew.workers))) is not None:
+            member.tell(f"clock {step:.2f}")
+            await asyncio.sleep(seconds)
+            member.tell("clock 0")
 
-    async def _fill_disk(self) -> None:
-        member = self._choose((*self._crew.workers, *self._crew.producers))
-        if member is not None:
-            member.tell(f"full-disk {self._random.uniform(0.3, 1.5):.2f}")
+    async def _fill_disk(self, random: Random) -> None:
+        seconds = random.uniform(0.3, 1.5)
+        members = _shuffled(random, (*self._crew.workers, *self._crew.producers))
+        if (member := _first_living(members)) is not None:
+            member.tell(f"full-disk {seconds:.2f}")
 
     # The server
 
-    async def _kill_backend(self) -> None:
+    async def _kill_backend(self, random: Random) -> None:
         assert self._reach.kill_backends is not None
-        wanted = self._random.randint(1, 3)
+        wanted = random.randint(1, 3)
         with suppress(StoreUnavailable, StoreBusy, TimeoutError):  # it may be down already
             killed = await self._reach.kill_backends(wanted)
             if killed:
                 self._note("kill-backend", "server", f"{killed} of them")
 
-    async def _cut_connection(self) -> None:
+    async def _cut_connection(self, random: Random) -> None:
         assert self._reach.proxy is not None
         cuts: tuple[Cut, ...] = ("request", "answer")
-        what = self._random.choice(cuts)
+        what = random.choice(cuts)
         self._reach.proxy.cut(
             what,
             cutting=lambda: self._note("cut-connection", "proxy", f"in the middle of the {what}"),
         )
 
-    async def _stop_server(self) -> None:
+    async def _stop_server(self, random: Random) -> None:
         switch = self._reach.switch
         assert switch is not None
+        how, seconds = switch.choose(random), random.uniform(0.2, 1.5)
         if any(one.get_name() == "stop-server" for one in self._lasting):
             return
         here = asyncio.current_task()
         assert here is not None
         here.set_name("stop-server")
-        how = switch.choose(self._random)
         self._note("stop-server", "server", how)
         try:
             await switch.stop(how)
-            await asyncio.sleep(self._random.uniform(0.2, 1.5))
+            await asyncio.sleep(seconds)
         finally:
             await switch.start()
             self._history.write(Mended(name="stop-server", target="server"))
 
-    def _choose(self, members: Sequence[Member]) -> Member | None:
-        living = [one for one in members if one.is_alive]
-        return self._random.choice(living) if living else None
-
     def _note(self, name: str, target: str, detail: str = "") -> None:
         self._history.write(Fault(name=name, target=target, detail=detail))
+
+
+def _shuffled(random: Random, members: Sequence[Member]) -> list[Member]:
+    """Return all members in an order that is drawn, alive or not: the first that can be is hit."""
+    return random.sample(members, len(members))
+
+
+def _first_living(members: Iterable[Member]) -> Member | None:
+    return next((one for one in members if one.is_alive), None)
 
 
 class CommandSwitch:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -29,7 +30,7 @@ RECENT_MAX = 64
 BATCHES_PER_ROUND = 12
 BACKLOG_MAX = 400  # producers wait while more than this is unfinished
 
-FIRST_EXIT = 10  # the batch that has a poison job for sure
+FIRST_TROUBLE = 8  # from this batch on each row of MISBEHAVING comes for sure, one a batch
 
 # Handlers that make trouble, each with its share of all jobs; and the others, with their weights.
 MISBEHAVING: tuple[tuple[str, float, Job[..., None]], ...] = (
@@ -131,9 +132,8 @@ class Workload:
         self._batches += 1
         size = 1 if random.random() < 0.3 else random.randint(2, BATCH_MAX)
         made = [self._job() for _ in range(size)]
-        if self._batches == FIRST_EXIT and "exits" in self._settings.handlers:
-            made.append(jobs.exits.using(queue=self._settings.queue, key=self._key()).call().new)
         cancels = [job.id for job in made if random.random() < 0.02]
+        made += self._sure()
         again = made if random.random() < 0.05 else []
         for job in made:
             if job.id not in cancels and job.kind in ("plain", "threaded", "effect", "flaky"):
@@ -172,6 +172,16 @@ class Workload:
                     return kind
         return random.choices(*BEHAVING)[0]
 
+    def _sure(self) -> list[NewJob]:
+        """Return what is in this batch whatever is drawn: of a rare sort there may be none else."""
+        number = self._batches - FIRST_TROUBLE
+        if not 0 <= number < len(MISBEHAVING):
+            return []
+        handler, _, kind = MISBEHAVING[number]
+        if handler not in self._settings.handlers:
+            return []
+        return [_called(kind.using(queue=self._settings.queue, key=self._key()), self._random)]
+
     def _key(self) -> str:
         random = self._random
         if random.random() < 0.3:
@@ -199,3 +209,30 @@ def _called(job: Job[..., None], random: Random) -> NewJob:
             return job.call(seconds=random.choice((0.2, 0.5, 2.5))).new
         case _:
             return job.call().new
+
+
+class PlannedFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault to come: which, after which pause, and what its details are drawn from."""
+
+    name: str
+    pause_seconds: float
+    details: str
+
+    def random(self) -> Random:
+        """Return what draws its details, and nothing else: they move no other fault."""
+        return Random(self.details)
+
+
+def planned_faults(
+    seed: int, names: Sequence[str], *, gap_seconds: float
+) -> Iterator[PlannedFault]:
+    """Return faults without end, the same for the same seed, whatever becomes of each.
+
+    Each comes once, in an order that is drawn, before any comes again.
+    """
+    random = Random(seed)
+    deck = random.sample(names, len(names))
+    for number in count(1) if names else ():
+        pause_seconds = gap_seconds * random.uniform(0.5, 1.5)
+        name = deck.pop() if deck else random.choice(names)
+        yield PlannedFault(name=name, pause_seconds=pause_seconds, details=f"{seed}/{number}")

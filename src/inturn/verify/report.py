@@ -41,6 +41,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     handlers: dict[str, int]  # runs of handlers that are there to make trouble
     untried: list[str]  # faults that were wanted, and never came
     left_out: list[str]  # faults that were wanted, and lack what they need
+    is_alone: bool  # one fault was wanted, and no other
     failures: list[str]  # faults that could not be made, and why
     stale: int  # settlements that were refused, as they had to be
     lost_answers: int  # calls of which nobody knows whether they happened
@@ -51,8 +52,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether every promise was kept, and all that was to go wrong could be made to."""
-        return not self.violations and not self.failures
+        """Whether every promise was kept, and what was to go wrong could be made to, and did."""
+        return not self.violations and not self.failures and self.missed is None
+
+    @property
+    def missed(self) -> str | None:
+        """The fault that was wanted alone and never came, so that the run proves nothing.
+
+        Of several, some may never come: then the others are what was tried.
+        """
+        if not self.is_alone or self.is_interrupted:
+            return None
+        return next(iter([*self.untried, *self.left_out]), None)
 
     def lines(self) -> list[str]:
         """Return the report as text."""
@@ -85,7 +96,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Say what the run proves nothing about."""
         lines = []
         if self.untried:
-            lines.append(f"untried    {', '.join(self.untried)}: the run was too short for these")
+            why = "the run was too short for these, or they found nothing to strike"
+            lines.append(f"untried    {', '.join(self.untried)}: {why}")
         needs = {kind.name: kind.needs for kind in KINDS}
         return lines + [f"left out   {name}: it needs {needs[name]}" for name in self.left_out]
 
@@ -93,8 +105,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_good:
             promises = len({name for name, _ in RULES.values() if name.startswith("P")})
             return [f"every promise was kept: {len(RULES) + 1} rules over {promises} promises"]
-        if not self.violations:
+        if not self.violations and self.failures:
             return ["no promise was broken, but not all that was to go wrong could be made to"]
+        if not self.violations:
+            return [
+                f"no promise was broken, but {self.missed} never came: nothing is proved about it"
+            ]
         lines = [many(len(self.violations), "violation")]
         for rule, count in Counter(one.rule for one in self.violations).items():
             some = [one for one in self.violations if one.rule == rule]
@@ -139,12 +155,18 @@ def late(recovered: list[Recovery]) -> list[Violation]:
     ]
 
 
+def slowest_of(recovered: list[Recovery]) -> Recovery | None:
+    """Return the recovery that took longest, which has a bound of its own."""
+    return max(recovered, key=lambda one: one.seconds, default=None)
+
+
 def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violation]) -> Report:
     final = ledger.final
     faults = Counter(fault.name for fault in ledger.faults)
     handlers = _faulty_handlers(ledger)
     states = Counter(ledger.state(job) for job in ledger.accepted_at)
     ended = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
+    slowest = slowest_of(recovered)
     return Report(
         store=final.store,
         seed=final.settings.seed,
@@ -166,11 +188,12 @@ def _counted(ledger: Ledger, recovered: list[Recovery], violations: list[Violati
         handlers=dict(handlers),
         untried=sorted(set(final.faults) - set(faults) - set(handlers)),
         left_out=sorted(final.left_out),
+        is_alone=len(final.faults) + len(final.left_out) == 1,
         failures=_failures(ledger),
         stale=sum(one.is_taken is False for one in ledger.settles),
         lost_answers=ledger.lost_answers,
-        recovery_seconds_max=max((one.seconds for one in recovered), default=None),
-        recovery_seconds_bound=max((one.seconds_max for one in recovered), default=None),
+        recovery_seconds_max=None if slowest is None else slowest.seconds,
+        recovery_seconds_bound=None if slowest is None else slowest.seconds_max,
         violations=violations,
     )
 

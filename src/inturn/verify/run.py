@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from random import Random
 from time import monotonic
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from uuid import UUID
@@ -30,7 +29,13 @@ from inturn.verify.driver import Driver
 from inturn.verify.faults import Injector, Reach, Switch
 from inturn.verify.final import NAME as FINAL_NAME
 from inturn.verify.final import Final, read_effects, read_jobs
-from inturn.verify.plan import BACKLOG_MAX, LEASE_SECONDS, SWEEP_SECONDS, Settings
+from inturn.verify.plan import (
+    BACKLOG_MAX,
+    LEASE_SECONDS,
+    SWEEP_SECONDS,
+    Settings,
+    planned_faults,
+)
 from inturn.verify.proxy import Proxy
 from inturn.verify.report import Report, report_of
 from inturn.verify.rules import ENDS
@@ -203,21 +208,10 @@ class Verification:
         crew = Crew(settings, started=self._greet, stop_seconds_max=self._wanted.stop_seconds_max)
         driver = Driver(store, settings, written)
         reach = Reach(proxy=proxy, switch=self._switch, kill_backends=driver.kill_backends)
-        wanted = [
-            kind
-            for kind in fault_kinds.KINDS
-            if kind.name in self._wanted.faults and kind.is_for(self._url)
-        ]
-        names = [kind.name for kind in wanted if fault_kinds.possible(kind, reach)]
-        injector = Injector(
-            crew,
-            written,
-            Random(self._wanted.seed),
-            names=names,
-            reach=reach,
-            gap_seconds=self._wanted.gap_seconds,
-            lease_seconds=settings.lease_seconds,
-        )
+        kinds, left_out = self._kinds(reach)
+        names = [kind.name for kind in kinds if kind.handler is None]
+        plan = planned_faults(self._wanted.seed, names, gap_seconds=self._wanted.gap_seconds)
+        injector = Injector(crew, written, plan, reach=reach, lease_seconds=settings.lease_seconds)
         reader = history.Reader(self.folder)
         over = asyncio.Event()
         try:
@@ -235,8 +229,8 @@ class Verification:
         return Final(
             settings=settings,
             store=self._url.partition(":")[0],
-            faults=tuple(names),
-            left_out=tuple(kind.name for kind in wanted if kind.name not in names),
+            faults=tuple(kind.name for kind in kinds),
+            left_out=tuple(kind.name for kind in left_out),
             is_drained=is_drained,
             is_interrupted=self._interrupts > 0,
             seconds=monotonic() - self._began_at,
@@ -245,6 +239,17 @@ class Verification:
             check=tuple(await store.check()),
             ends=crew.ends,
         )
+
+    def _kinds(self, reach: Reach) -> tuple[list[fault_kinds.Kind], list[fault_kinds.Kind]]:
+        """Return the faults that are wanted and can be, and those that lack what they need."""
+        wanted = [
+            kind
+            for kind in fault_kinds.KINDS
+            if kind.name in self._wanted.faults and kind.is_for(self._url)
+        ]
+        workers = self._wanted.workers
+        can_be = [kind for kind in wanted if fault_kinds.possible(kind, reach, workers=workers)]
+        return can_be, [kind for kind in wanted if kind not in can_be]
 
     def _greet(self, member: Member) -> None:
         if member.role == "producer" and self._progress.unfinished < BACKLOG_MAX:
