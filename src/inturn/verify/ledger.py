@@ -6,7 +6,7 @@ Rules use the one that gives the store the benefit of the doubt.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TypeVar
@@ -127,6 +127,7 @@ class Ledger:
         self.runs: list[Run] = []
         self.runs_of: Lists[Run] = Lists()
         self.cancelled: dict[UUID, float] = {}  # when the store said so
+        self.cancelling: Counter[UUID] = Counter()  # but for those it was too late for
         self.gates: list[history.GateMoved] = []
         self.dropped: dict[UUID, history.Dropped] = {}
         self.faults: list[history.Fault] = []
@@ -270,9 +271,13 @@ class Ledger:
             case history.Ended():
                 if (run_now := self._running.get((event.job, event.token))) is not None:
                     run_now.ended_at, run_now.ok = event.at, event.ok
+            case history.Cancelling():
+                self.cancelling[event.job] += 1
             case history.Cancelled():
                 if event.state == JobState.CANCELLED:
                     self.cancelled.setdefault(event.job, event.at)
+                else:
+                    self.cancelling[event.job] -= 1
             case history.GateMoved():
                 self.gates.append(event)
             case history.Dropped():
@@ -392,3 +397,22 @@ class Ledger:
         (self.wrong_clocks if name == "clock-step" else self.pauses).append(interval)
         if name == "stop-worker":
             self.stops.setdefault(target, []).append(interval)
+
+    # More questions
+
+    def kind(self, job: UUID) -> str:
+        """Return which handler a job is for; nothing, if nobody submitted it."""
+        planned = self.planned.get(job)
+        return "" if planned is None else planned.kind
+
+    def settles_under(self, job: UUID, token: int) -> list[Settle]:
+        """Return what was said of a job under a lease."""
+        return [one for one in self.settles_of[job] if one.verdict.token == token]
+
+    def run_under(self, job: UUID, token: int) -> Run | None:
+        """Return the run of a job's handler under a lease."""
+        return next((run for run in self.runs_of[job] if run.token == token), None)
+
+    def run_until(self, run: Run) -> float:
+        """When a handler had ended at the latest: its end may be unwritten where it was settled."""
+        return min(run.ended_at, *(one.at for one in self.settles_under(run.job, run.token)), inf)
