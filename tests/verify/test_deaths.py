@@ -16,31 +16,73 @@ from tests.verify.story import A, B, C, Story, job
 W1, W2, W3 = "worker-1-1", "worker-2-1", "worker-3-1"
 
 
-def test_a_job_whose_last_attempt_failed_may_be_dead() -> None:
-    for said, answer in (("bury", True), ("retry", True), ("bury", False)):
-        story = failed(attempts_max=1, said=said, answer=answer)
-        die(story, A, 1, "failed: no such article")
-        assert story.broken() == set(), said
+def failed(*, attempts_max: int, said: history.Said, answer: bool = True) -> Story:
+    """A job is run once, and fails."""
+    story = Story()
+    story.submit(job(A, attempts_max=attempts_max))
+    story.claim(W1, 1, (A, 1, 1))
+    story.run(W1, 1, A, ok=False)
+    story.settle(W1, 1, A, said, answer=answer)
+    return story
 
 
-def test_a_job_that_waits_for_what_is_cancelled_or_dropped_may_be_dead() -> None:
-    for given_up in ("cancelled", "dropped", "dropped, and no answer came"):
-        story = failed(attempts_max=1, said="bury")
-        die(story, A, 1, "failed: no such article")
-        story.submit(job(B, after=(A,)))
-        die(story, B, 0, f"waits for job {A}, which was {given_up}")
-        if given_up == "cancelled":
-            story = Story()
-            story.submit(job(A), job(B, after=(A,)))
-            story.say("producer-1-1", history.Cancelling(job=A))
-            story.end(A, JobState.CANCELLED, "cancelled by its producer")
-            die(story, B, 0, f"waits for job {A}, which was {given_up}")
-        else:
-            assert story.broken() == {"causes"}, "a dead letter may be put back"
-            story.end(A, JobState.CANCELLED, "dropped by verify")
-        if given_up == "dropped":
-            story.say("run", history.Dropped(job=A, attempts=1, reason="failed"))
-        assert story.broken() == set(), given_up
+def poisoned(*, alone: int, attempts_max: int = 2) -> Story:
+    """A job kills its worker in company, and then some more while it is alone."""
+    story = Story()
+    story.submit(job(A, attempts_max=attempts_max))
+    story.claim(W1, 1, (A, 1, 1))
+    story.now -= 0.9
+    story.say("run", history.Fault(name="kill-worker", target=W1))
+    for number in range(1, alone + 1):
+        story.now += 3.0
+        story.claim(W2, 1 + number, (A, 1, number), alone=True)
+    story.now += 3.0
+    return story
+
+
+def finish(story: Story, who: str, token: int, id: UUID) -> None:
+    """Let a job that was claimed be run and settled."""
+    story.run(who, token, id)
+    story.settle(who, token, id)
+    story.end(id)
+
+
+def die(story: Story, id: UUID, attempts: int, reason: str) -> None:
+    story.jobs[id] = FinalJob(JobState.DEAD, attempts, reason)
+
+
+def died(crashes: int) -> str:
+    return f"its worker died {crashes} times while running it alone"
+
+
+@pytest.mark.parametrize(("said", "answer"), [("bury", True), ("retry", True), ("bury", False)])
+def test_a_job_whose_last_attempt_failed_may_be_dead(said: history.Said, answer: bool) -> None:
+    story = failed(attempts_max=1, said=said, answer=answer)
+    die(story, A, 1, "failed: no such article")
+    assert story.broken() == set()
+
+
+def test_a_job_that_waits_for_what_is_cancelled_may_be_dead() -> None:
+    story = Story()
+    story.submit(job(A), job(B, after=(A,)))
+    story.say("producer-1-1", history.Cancelling(job=A))
+    story.end(A, JobState.CANCELLED, "cancelled by its producer")
+    die(story, B, 0, f"waits for job {A}, which was cancelled by its producer")
+    assert story.broken() == set()
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_job_that_waits_for_what_is_dropped_may_be_dead(answer: bool) -> None:
+    """A dead letter that is not dropped may be put back, and is waited for."""
+    story = failed(attempts_max=1, said="bury")
+    die(story, A, 1, "failed: no such article")
+    story.submit(job(B, after=(A,)))
+    die(story, B, 0, f"waits for job {A}, which was dropped by verify")
+    assert story.broken() == {"causes"}
+    story.end(A, JobState.CANCELLED, "dropped by verify")
+    if answer:
+        story.say("run", history.Dropped(job=A, attempts=1, reason="failed: no such article"))
+    assert story.broken() == set()
 
 
 def test_a_poison_job_dies_of_crashes_at_which_it_was_alone() -> None:
@@ -60,7 +102,7 @@ def causeless() -> Iterator[tuple[str, Story]]:
 
     story = failed(attempts_max=1, said="bury", answer=False)
     story.say(W1, history.Refused(call=story.calls, error="LeaseLost"))
-    die(story, A, 1, "failed: no such article")
+    die(story, A, 0, "failed: no such article")
     yield "a failure that the store would not have", story
 
     story = Story()
@@ -211,9 +253,7 @@ def test_a_crash_that_nobody_wrote_down_is_one_that_a_worker_died_of(killed: boo
     [("plain", False, {"suspects"}), ("plain", True, set()), ("isolated", False, set())],
     ids=["beside it", "after it", "in a process"],
 )
-def test_a_suspect_begins_beside_nothing_that_runs(
-    kind: str, ends: bool, broken: set[str]
-) -> None:
+def test_a_suspect_begins_beside_nothing_that_runs(kind: str, ends: bool, broken: set[str]) -> None:
     story = Story()
     story.submit(job(A, key=None), job(C, key=None, kind=kind))
     story.claim(W1, 1, (A, 1, 1), key=None)
@@ -234,42 +274,3 @@ def test_nothing_begins_beside_a_suspect_under_its_lease(seconds: float, broken:
     story.now += seconds - 1.0
     story.run(W1, 1, A)
     assert story.broken() - {"drained", "accounted"} == broken
-
-
-def failed(*, attempts_max: int, said: history.Said | str, answer: bool = True) -> Story:
-    """A job is run once, and fails."""
-    story = Story()
-    story.submit(job(A, attempts_max=attempts_max))
-    story.claim(W1, 1, (A, 1, 1))
-    story.run(W1, 1, A, ok=False)
-    story.settle(W1, 1, A, said, answer=answer)  # type: ignore[arg-type]
-    return story
-
-
-def poisoned(*, alone: int, attempts_max: int = 2) -> Story:
-    """A job kills its worker in company, and then some more while it is alone."""
-    story = Story()
-    story.submit(job(A, attempts_max=attempts_max))
-    story.claim(W1, 1, (A, 1, 1))
-    story.now -= 0.9
-    story.say("run", history.Fault(name="kill-worker", target=W1))
-    for number in range(1, alone + 1):
-        story.now += 3.0
-        story.claim(W2, 1 + number, (A, 1, number), alone=True)
-    story.now += 3.0
-    return story
-
-
-def finish(story: Story, who: str, token: int, id: UUID) -> None:
-    """Let a job that was claimed be run and settled."""
-    story.run(who, token, id)
-    story.settle(who, token, id)
-    story.end(id)
-
-
-def die(story: Story, id: UUID, attempts: int, reason: str) -> None:
-    story.jobs[id] = FinalJob(JobState.DEAD, attempts, reason)
-
-
-def died(crashes: int) -> str:
-    return f"its worker died {crashes} times while running it alone"

@@ -6,6 +6,7 @@ given a job and not have known it: then the store counts a crash that no history
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -53,9 +54,7 @@ class Counts:
 
     def most(self, job: UUID, before: LeaseSeen | None = None) -> int:
         """Return how many attempts at most were counted before a lease; without one, in all."""
-        earlier = [
-            one for one in self.claims(job) if before is None or one[0].token < before.token
-        ]
+        earlier = [one for one in self.claims(job) if before is None or one[0].token < before.token]
         return self.seen(job, before) + self._unseen(job, earlier, before)
 
     def seen(self, job: UUID, before: LeaseSeen | None = None) -> int:
@@ -82,9 +81,7 @@ class Counts:
         gaps = zip([None, *leases], [*leases, before], strict=True)
         return sum(self._unseen_between(job, first, second) for first, second in gaps)
 
-    def _unseen_between(
-        self, job: UUID, first: LeaseSeen | None, second: LeaseSeen | None
-    ) -> int:
+    def _unseen_between(self, job: UUID, first: LeaseSeen | None, second: LeaseSeen | None) -> int:
         ledger = self._ledger
         since = ledger.submitted_at.get(job, 0.0) if first is None else first.asked_at
         until = ledger.last_at if second is None else second.at
@@ -94,6 +91,7 @@ class Counts:
             return left + self._lost_in(since, until)
         over_at = since if first is None else self._over_at(job, first)
         room = int((until - over_at + MARGIN_SECONDS) / self._lease_seconds)
+        room -= first is None  # nobody is alone the first time
         if room <= 0:
             return 0
         return min(room, left + self._lost_in(over_at, until - self._lease_seconds))
@@ -154,6 +152,18 @@ def causes(ledger: Ledger) -> Iterator[str]:
         )
 
 
+def burying(ledger: Ledger) -> Iterator[str]:
+    """A job whose last attempt failed is a dead letter."""
+    for job, settles in ledger.settles_of.items():
+        buried = any(
+            one.is_taken and one.verdict.said != "done" and ledger.ends(one) for one in settles
+        )
+        state, _ = _end(ledger, job)
+        if buried and state is not JobState.DEAD:
+            where = "nowhere" if state is None else state
+            yield f"job {job} was buried, and is {where} instead of among the dead letters"
+
+
 def charges(ledger: Ledger) -> Iterator[str]:
     """An attempt is counted for a failure, or for a crash at which the job was alone."""
     counts = Counts(ledger)
@@ -198,7 +208,9 @@ def suspects(ledger: Ledger) -> Iterator[str]:
             if run_alone.at < other.at < until:
                 if not ledger.is_clock_wrong(lease.asked_at, other.at):
                     yield f"job {other.job} began in {other.who} beside the suspect {run_alone.job}"
-            elif other.at < run_alone.at < ledger.run_until(other):
+            elif (
+                other.at < run_alone.at < other.ended_at and ledger.run_until(other) > run_alone.at
+            ):
                 yield f"the suspect {run_alone.job} began in {other.who} beside job {other.job}"
 
 
@@ -238,7 +250,5 @@ def _letters(ledger: Ledger) -> Iterator[tuple[UUID, tuple[int, str]]]:
 
 def _crashes(reason: str) -> int | None:
     """Return for how many crashes a job was buried; None if for something else."""
-    words = reason.split()
-    if reason.startswith("its worker died ") and words[3].isdigit():
-        return int(words[3])
-    return None
+    found = re.match(r"its worker died (\d+) times ", reason)
+    return None if found is None else int(found[1])

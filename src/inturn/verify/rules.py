@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import JobState
-from inturn.verify.deaths import MARGIN_SECONDS, causes, charges, suspects
+from inturn.verify.deaths import MARGIN_SECONDS, burying, causes, charges, suspects
 from inturn.verify.jobs import EXIT_CODE
 from inturn.verify.ledger import LeaseSeen, Ledger, Run, Settle
 
@@ -259,17 +259,6 @@ def attempts(ledger: Ledger) -> Iterator[str]:
                     f"job {job} was given out for attempt {attempt} after {before} had failed "
                     f"(at most {planned.attempts_max})"
                 )
-
-
-def burying(ledger: Ledger) -> Iterator[str]:
-    """A job whose last attempt failed is a dead letter."""
-    for job, settles in ledger.settles_of.items():
-        buried = any(
-            one.is_taken and one.verdict.said != "done" and ledger.ends(one) for one in settles
-        )
-        if buried and ledger.state(job) is not JobState.DEAD:
-            where = "nowhere" if (state := ledger.state(job)) is None else state
-            yield f"job {job} was buried, and is {where} instead of among the dead letters"
 
 
 def after(ledger: Ledger) -> Iterator[str]:
