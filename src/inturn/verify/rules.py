@@ -17,7 +17,8 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import JobState
-from inturn.verify.deaths import MARGIN_SECONDS, burying, causes, charges, suspects
+from inturn.verify.counts import MARGIN_SECONDS
+from inturn.verify.deaths import burying, causes, charges, suspects
 from inturn.verify.jobs import EXIT_CODE
 from inturn.verify.ledger import LeaseSeen, Ledger, Run, Settle
 
