@@ -204,16 +204,38 @@ def test_a_crash_counts_under_a_lease_that_nobody_wrote_down(
     assert story.broken() == ({"charges"} if attempt > 1 + forgiven else set())
 
 
-def test_a_lease_that_nobody_wrote_down_has_to_run_out_as_well() -> None:
+@pytest.mark.parametrize(("seconds", "broken"), [(0.5, {"charges"}), (5.0, set())])
+def test_a_lease_that_nobody_wrote_down_has_to_run_out_as_well(
+    seconds: float, broken: set[str]
+) -> None:
     story = Story()
     story.submit(job(A))
     story.claim(W1, 1, (A, 1, 1))
     story.settle(W1, 1, A, "release")
     story.say("run", history.Fault(name="kill-worker", target=W2))
-    story.now -= 1.9
-    story.claim(W3, 2, (A, 1, 2))
-    finish(story, W3, 2, A)
-    assert story.broken() == {"charges"}
+    story.now += seconds - 3.0
+    story.claim(W3, 9, (A, 1, 2))
+    finish(story, W3, 9, A)
+    assert story.broken() == broken
+
+
+@pytest.mark.parametrize(("token", "broken"), [(3, {"charges"}), (4, set())])
+def test_a_lease_that_nobody_wrote_down_counts_against_one_job(
+    token: int, broken: set[str]
+) -> None:
+    """Behind the first there is a token for one such lease, or for two."""
+    story = Story()
+    story.submit(job(A, key=None), job(B, key=None))
+    story.claim(W1, 1, (A, 1, 1), (B, 2, 1), key=None)
+    story.now += 3.0
+    story.say("run", history.Fault(name="kill-worker", target=W2))
+    story.now += 3.0
+    for number, id in enumerate((A, B)):
+        story.claim(W3, token + number, (id, 1, 2), key=None, alone=True)
+        story.run(W3, token + number, id)
+        story.settle(W3, token + number, id, key=None)
+        story.end(id)
+    assert story.broken() == broken
 
 
 def test_no_lease_runs_out_in_its_time_by_a_clock_that_is_wrong() -> None:

@@ -6,17 +6,20 @@ given a job and not have known it: then the store counts a crash that no history
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from math import inf
 from uuid import UUID
 
 from inturn.verify.ledger import LeaseSeen, Ledger, Run, Settle
 
 MARGIN_SECONDS = 0.05  # between clocks
 
-# A claim is made a moment after its worker was killed at most. A server goes on for longer when it
-# is told to stop, and that connections were ended is written down a while after it was done.
-MOMENT_SECONDS, WHILE_SECONDS = 2.0, 6.0
+# A claim takes a moment, and may end that much later than its worker. A server goes on for longer
+# when it is told to stop, and that connections were ended is written down a while after that.
+MOMENT_SECONDS, WHILE_SECONDS = 1.0, 6.0
+
+_ANY_NUMBER = 1_000_000
 
 Claimed = tuple[LeaseSeen, int]  # with the attempt
 
@@ -25,22 +28,27 @@ class Counts:
     """How many attempts may have been counted against a job.
 
     A failure counts, and so does a crash at which the job was alone: under each lease one at most.
-    Leases that nobody wrote down are *unseen*. Each lies between two that were seen, by its token
-    as well, had all its time to run out there, and went with a worker that died or a connection
-    that was lost.
+    Leases that nobody wrote down are *unseen*. Each lies between two that were seen, has a token
+    that none of those has, had all its time to run out there, and went with a worker that died or
+    a connection that was lost.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lease_seconds = ledger.final.settings.lease_seconds
-        self._tokens = sorted({lease.token for lease in ledger.leases})
+        self._given = list(_given(ledger.leases))
         cuts = [*ledger.cuts, *(one.at for one in ledger.faults if one.name == "full-disk")]
         self._lost = [(at - WHILE_SECONDS, at + WHILE_SECONDS) for at in cuts]
         turned_at = _turned_at(ledger)
         for loss in ledger.losses:
             if loss.is_final:
                 since = min(turned_at.get(loss.who, 0.0), loss.at)
-                self._lost.append((since - MOMENT_SECONDS, loss.at + MOMENT_SECONDS / 2))
+                self._lost.append((since - MOMENT_SECONDS, loss.at + MOMENT_SECONDS))
+
+    @property
+    def unseen_max(self) -> int:
+        """How many leases at most that nobody wrote down were given before one that was seen."""
+        return sum(n for _, end, n in self._given if end < inf)
 
     def claims(self, job: UUID) -> list[Claimed]:
         """Return the leases of a job in the order in which the store gave them."""
@@ -88,33 +96,15 @@ class Counts:
         left = int(second is None and not ledger.final.is_drained)
         if ledger.is_clock_wrong(since, until):  # so that a lease may run out at any moment
             lost = left + self._lost_in(since, until)
-            return lost and min(lost, self._tokens_between(job, first, second))
+            return min(lost, self._given_in(since, until))
         over_at = since if first is None else self._over_at(job, first)
-        room = int((until - over_at + MARGIN_SECONDS) / self._lease_seconds)
+        until += MOMENT_SECONDS
+        room = int((until - over_at) / self._lease_seconds)
         room -= first is None  # nobody is alone the first time
         if room <= 0:
             return 0
-        lost = left + self._lost_in(over_at, until - self._lease_seconds)
-        return min(room, lost, self._tokens_between(job, first, second))
-
-    def _tokens_between(self, job: UUID, first: LeaseSeen | None, second: LeaseSeen | None) -> int:
-        """Return how many tokens between two leases of a job are those of none that was seen."""
-        leases = self._ledger.leases
-        after = 0
-        if first is None:
-            submitted_at = self._ledger.submitted_at.get(job, 0.0)
-            low = max((one.token for one in leases if one.at < submitted_at), default=0)
-        else:
-            low = first.token
-        if second is None:
-            last = max(leases, key=lambda one: one.token, default=None)
-            high = low + 1 if last is None else last.token + 1
-            # Of what was given out after the last that was seen, nobody knows the tokens.
-            after = self._lost_in(0.0 if last is None else last.asked_at, self._ledger.last_at) + 1
-        else:
-            high = second.token
-        seen = bisect_left(self._tokens, high) - bisect_right(self._tokens, low)
-        return max(0, high - low - 1 - seen) + after
+        until -= self._lease_seconds
+        return min(room, left + self._lost_in(over_at, until), self._given_in(over_at, until))
 
     def _over_at(self, job: UUID, lease: LeaseSeen) -> float:
         """When the store may have given a job to someone else, at the earliest."""
@@ -125,9 +115,28 @@ class Counts:
         ]
         return min(lease.kept_until, lease.given_up_at, *settled) - MARGIN_SECONDS
 
+    def _given_in(self, first: float, last: float) -> int:
+        """Return how many leases at most were given in a time that nobody wrote down."""
+        return sum(n for begin, end, n in self._given if begin <= last and end >= first)
+
     def _lost_in(self, first: float, last: float) -> int:
-        last += MARGIN_SECONDS
+        """Return how many workers and connections were lost in a time, and claims with them."""
         return sum(begin <= last and end >= first for begin, end in self._lost)
+
+
+def _given(leases: Sequence[LeaseSeen]) -> Iterator[tuple[float, float, int]]:
+    """Yield when tokens were given out that nobody wrote down: since, until, and how many.
+
+    Tokens only go up, from 1, so that it was between the leases whose tokens stand beside them.
+    Those after the last may be any number.
+    """
+    found = sorted(leases, key=lambda one: one.token)
+    since = [-inf, *accumulate((one.asked_at for one in found), max)]
+    until = [*accumulate((one.at for one in reversed(found)), min, initial=inf)][::-1]
+    yield since[-1], inf, _ANY_NUMBER
+    for n, (before, after) in enumerate(pairwise([0, *(one.token for one in found)])):
+        if after > before + 1:
+            yield since[n], until[n], after - before - 1
 
 
 def _turned_at(ledger: Ledger) -> dict[str, float]:

@@ -56,15 +56,25 @@ def burying(ledger: Ledger) -> Iterator[str]:
 
 
 def charges(ledger: Ledger) -> Iterator[str]:
-    """An attempt is counted for a failure, or for a crash at which the job was alone."""
+    """An attempt is counted for a failure, or for a crash at which the job was alone.
+
+    A lease that nobody wrote down was one job's alone, and explains no more than one crash.
+    """
     counts = Counts(ledger)
+    unseen = 0
     for job, claims in ledger.claims_of.items():
+        unseen += max(0, *(attempt - 1 - counts.seen(job, lease) for lease, attempt in claims))
         for lease, attempt in claims:
             if attempt - 1 > counts.seen(job, lease) and attempt - 1 > counts.most(job, lease):
                 yield (
                     f"job {job} was given to {lease.who} for attempt {attempt} (lease "
                     f"{lease.token}), and of those before {counts.most(job, lease)} at most count"
                 )
+    if unseen > counts.unseen_max:
+        yield (
+            f"{unseen} attempts were counted for crashes that nobody saw, and at most "
+            f"{counts.unseen_max} leases were given that nobody wrote down"
+        )
     for job, (attempts, _) in _letters(ledger):
         if attempts > counts.seen(job) and attempts > counts.most(job):
             yield f"job {job} died after {attempts} attempts, and {counts.most(job)} at most count"
