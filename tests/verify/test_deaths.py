@@ -219,6 +219,47 @@ def test_a_lease_that_nobody_wrote_down_has_to_run_out_as_well(
     assert story.broken() == broken
 
 
+@pytest.mark.parametrize(("seconds", "broken"), [(0.0, {"charges"}), (3.0, set())])
+def test_of_two_leases_that_nobody_wrote_down_each_has_to_run_out(
+    seconds: float, broken: set[str]
+) -> None:
+    story = poisoned(alone=0, attempts_max=5)
+    for who in (W2, "worker-4-1"):
+        story.now -= 1.0
+        story.say("run", history.Fault(name="kill-worker", target=who))
+    story.now += seconds
+    story.claim(W3, 9, (A, 1, 3), alone=True)
+    finish(story, W3, 9, A)
+    assert story.broken() == broken
+
+
+@pytest.mark.parametrize(("token", "broken"), [(6, {"charges"}), (7, set())])
+def test_a_lease_that_nobody_wrote_down_has_a_token_of_its_time(
+    token: int, broken: set[str]
+) -> None:
+    """Those from 1 to 4 are missing as well, and were given before."""
+    story = Story()
+    story.submit(job(A))
+    story.claim(W1, 5, (A, 1, 1))
+    story.now += 3.0
+    story.say("run", history.Fault(name="kill-worker", target=W2))
+    story.now += 3.0
+    story.claim(W3, token, (A, 1, 2), alone=True)
+    finish(story, W3, token, A)
+    assert story.broken() == broken
+
+
+@pytest.mark.parametrize(("seconds", "broken"), [(-1.0, {"charges"}), (3.0, set())])
+def test_nobody_is_alone_the_first_time(seconds: float, broken: set[str]) -> None:
+    story = Story()
+    story.submit(job(A))
+    story.say("run", history.Fault(name="kill-worker", target=W2))
+    story.now += seconds
+    story.claim(W3, 9, (A, 1, 2), alone=True)
+    finish(story, W3, 9, A)
+    assert story.broken() == broken
+
+
 @pytest.mark.parametrize(("token", "broken"), [(3, {"charges"}), (4, set())])
 def test_a_lease_that_nobody_wrote_down_counts_against_one_job(
     token: int, broken: set[str]
