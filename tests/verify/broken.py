@@ -21,6 +21,7 @@ PARTS: dict[str, tuple[tuple[str, ...], set[tuple[str, str]]]] = {
     "attempt_count": (RAISES, {("P5", "attempts")}),
     "single_lease": ((), {("P1", "one lease")}),
     "atomic_bury": (RAISES, {("P4", "burying")}),
+    "crash_count": (("stop-worker",), {("P6", "charges")}),
 }
 
 

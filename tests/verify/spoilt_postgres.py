@@ -106,8 +106,15 @@ def atomic_bury() -> list[str]:
     return [_altered("bury", written, r"\1 delete from inturn.dead where id = v_job;")]
 
 
+def crash_count() -> list[str]:
+    """Count a crash against the head of a lane that was not alone."""
+    uncounted = r"greatest\(l\.head_attempt - 1, 0\)"
+    return [_altered("reclaim", uncounted, "l.head_attempt")]
+
+
 PARTS: dict[str, Callable[[], list[str]]] = {
-    one.__name__: one for one in (fence, tail_lock, attempt_count, single_lease, atomic_bury)
+    one.__name__: one
+    for one in (fence, tail_lock, attempt_count, single_lease, atomic_bury, crash_count)
 }
 
 

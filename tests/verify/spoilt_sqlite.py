@@ -13,7 +13,7 @@ from inturn.model.errors import LeaseLost
 from inturn.model.job import NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
-from inturn.store.sqlite import append, bury, claim_lanes, claimer, lane_row
+from inturn.store.sqlite import append, bury, claim_lanes, claimer, lane_row, reclaim
 from inturn.store.sqlite import settle as settling
 from inturn.store.sqlite.run import Run
 from inturn.store.sqlite.settler import Settler
@@ -114,3 +114,14 @@ def atomic_bury() -> None:
         return job
 
     bury.bury_logged = bury_logged
+
+
+def crash_count() -> None:
+    """Count a crash against the head of a lane that was not alone."""
+    real = reclaim._Lost.suspect_lane
+
+    def suspect_lane(self: reclaim._Lost, lane: lane_row.LaneRow) -> int:
+        lane.head_attempt += 1
+        return real(self, lane)
+
+    reclaim._Lost.suspect_lane = suspect_lane  # type: ignore[method-assign]

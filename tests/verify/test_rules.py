@@ -47,6 +47,11 @@ def stories() -> Iterator[tuple[str, Story]]:
     yield "accounted", story
 
     story = sound()
+    story.submit(job(C, key=None))
+    story.end(C, JobState.CANCELLED)
+    yield "causes", story
+
+    story = sound()
     story.is_drained = False
     yield "drained", story
 
@@ -254,8 +259,14 @@ def stories() -> Iterator[tuple[str, Story]]:
     story.submit(job(C, key=None))
     story.claim("worker-1-1", 8, (C, 1, 1), key=None, alone=True)
     story.run("worker-1-1", 8, C, ends=False)
+    story.now -= 0.5
     story.run("worker-1-1", 1, A)
     yield "suspects", story
+
+    story = Story()
+    story.submit(job(A))
+    story.claim("worker-1-1", 1, (A, 1, 2))
+    yield "charges", story
 
     story = Story()
     story.submit(job(A), job(B, key=None, after=(A,)))

@@ -6,7 +6,7 @@ Rules use the one that gives the store the benefit of the doubt.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TypeVar
@@ -132,6 +132,7 @@ class Ledger:
         self.runs: list[Run] = []
         self.runs_of: Lists[Run] = Lists()
         self.cancelled: dict[UUID, float] = {}  # when the store said so
+        self.cancelling: Counter[UUID] = Counter()  # but for those it was too late for
         self.gates: list[history.GateMoved] = []
         self.dropped: dict[UUID, history.Dropped] = {}
         self.faults: list[history.Fault] = []
@@ -141,6 +142,7 @@ class Ledger:
         self.wrong_clocks: list[Interval] = []
         self.losses: list[Loss] = []  # of workers
         self.cuts: list[float] = []  # when connections were lost
+        self.begun: dict[str, float] = {}  # when each process began
         self.lost_answers = 0  # calls of which nobody knows whether they happened
         self.last_at = 0.0
         self._calls: dict[tuple[str, int], Submission | list[Settle]] = {}
@@ -263,6 +265,7 @@ class Ledger:
     def _take(self, who: str, event: history.Event) -> None:
         match event:
             case history.Began():
+                self.begun[who] = event.at
                 self._succeed(who, event.at)
             case history.Left():
                 self._mend_all(who, LASTING, event.at)
@@ -288,9 +291,13 @@ class Ledger:
             case history.Ended():
                 if (run_now := self._running.get((event.job, event.token))) is not None:
                     run_now.ended_at, run_now.ok = event.at, event.ok
+            case history.Cancelling():
+                self.cancelling[event.job] += 1
             case history.Cancelled():
                 if event.state == JobState.CANCELLED:
                     self.cancelled.setdefault(event.job, event.at)
+                else:
+                    self.cancelling[event.job] -= 1
             case history.GateMoved():
                 self.gates.append(event)
             case history.Dropped():
@@ -432,6 +439,25 @@ class Ledger:
         (self.pauses if name in PAUSES else self.wrong_clocks).append((since, at))
         if name == "stop-worker":
             self.stops.setdefault(target, []).append((since, at))
+
+    # More questions
+
+    def kind(self, job: UUID) -> str:
+        """Return which handler a job is for; nothing, if nobody submitted it."""
+        planned = self.planned.get(job)
+        return "" if planned is None else planned.kind
+
+    def settles_under(self, job: UUID, token: int) -> list[Settle]:
+        """Return what was said of a job under a lease."""
+        return [one for one in self.settles_of[job] if one.verdict.token == token]
+
+    def run_under(self, job: UUID, token: int) -> Run | None:
+        """Return the run of a job's handler under a lease."""
+        return next((run for run in self.runs_of[job] if run.token == token), None)
+
+    def run_until(self, run: Run) -> float:
+        """When a handler had ended at the latest: its end may be unwritten where it was settled."""
+        return min(run.ended_at, *(one.at for one in self.settles_under(run.job, run.token)), inf)
 
 
 def _is_before(one: str, other: str) -> bool:

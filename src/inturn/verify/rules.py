@@ -17,12 +17,12 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import JobState
+from inturn.verify.counts import MARGIN_SECONDS
+from inturn.verify.deaths import burying, causes, charges, suspects
 from inturn.verify.jobs import EXIT_CODE
 from inturn.verify.ledger import LeaseSeen, Ledger, Run, Settle
 
-MARGIN_SECONDS = 0.05  # between clocks
 ENDS = frozenset({JobState.DONE, JobState.DEAD, JobState.CANCELLED})
-IN_PROCESS = frozenset({"isolated", "eats"})
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +122,8 @@ def order(ledger: Ledger) -> Iterator[str]:
         if lease.lane is None or lease.key is None:
             continue
         for (before, *_), (job, *_) in pairwise(lease.jobs):
-            run = _run_under(ledger, job, lease)
-            earlier = _run_under(ledger, before, lease)
+            run = ledger.run_under(job, lease.token)
+            earlier = ledger.run_under(before, lease.token)
             if run is not None and (earlier is None or not earlier.ok or earlier.ended_at > run.at):
                 settled = [o.at for o in ledger.settles_of[before] if o.verdict.said == "done"]
                 if min(settled, default=inf) > run.at:
@@ -176,7 +176,7 @@ def at_once(ledger: Ledger) -> Iterator[str]:
         ]
         running: list[tuple[Run, LeaseSeen]] = []
         for run, lease in sorted(under, key=lambda one: one[0].at):
-            running = [one for one in running if _run_until(ledger, one[0]) > run.at]
+            running = [one for one in running if ledger.run_until(one[0]) > run.at]
             for other, its in running:
                 is_over = run.at > its.kept_until - MARGIN_SECONDS
                 is_excused = ledger.is_clock_wrong(its.asked_at, run.at) or _was_begun_before(
@@ -262,47 +262,6 @@ def attempts(ledger: Ledger) -> Iterator[str]:
                 )
 
 
-def burying(ledger: Ledger) -> Iterator[str]:
-    """A job whose last attempt failed is a dead letter."""
-    for job, settles in ledger.settles_of.items():
-        buried = any(
-            one.is_taken and one.verdict.said != "done" and ledger.ends(one) for one in settles
-        )
-        if buried and ledger.state(job) is not JobState.DEAD:
-            where = "nowhere" if (state := ledger.state(job)) is None else state
-            yield f"job {job} was buried, and is {where} instead of among the dead letters"
-
-
-def suspects(ledger: Ledger) -> Iterator[str]:
-    """Only a job that was alone when its worker died has that crash counted against it."""
-    unseen = int(
-        any(loss.is_final for loss in ledger.losses)
-    )  # a worker may die before it has written down its claim
-    for job, crashes in _buried_for_crashes(ledger):
-        alone = [
-            lease
-            for lease, _ in ledger.claims_of[job]
-            if lease.alone and not _is_settled(ledger, job, lease.token)
-        ]
-        if crashes > len(alone) + unseen:
-            yield (
-                f"job {job} was buried for {crashes} crashes, and was alone in a worker that died "
-                f"{len(alone)} times"
-            )
-    by_process: defaultdict[str, list[Run]] = defaultdict(list)
-    for run in ledger.runs:
-        by_process[run.who].append(run)
-    for lease in ledger.leases:
-        if not lease.alone or not lease.jobs:
-            continue
-        run_alone = _run_under(ledger, lease.jobs[0][0], lease)
-        if run_alone is None or _kind(ledger, run_alone.job) in IN_PROCESS:
-            continue
-        for other in by_process[run_alone.who]:
-            if run_alone.at < other.at < min(run_alone.ended_at, lease.given_up_at):
-                yield f"job {other.job} began in {other.who} beside the suspect {run_alone.job}"
-
-
 def after(ledger: Ledger) -> Iterator[str]:
     """A job runs when every job that it waits for is done."""
     for job, runs in ledger.runs_of.items():
@@ -313,7 +272,11 @@ def after(ledger: Ledger) -> Iterator[str]:
 
 
 def gates(ledger: Ledger) -> Iterator[str]:
-    """No job of a later round begins before its gate opens, nor does a gate leave jobs behind."""
+    """No job of a later round begins before its gate opens, nor does a gate leave jobs behind.
+
+    Those with a key are not judged by the second: what stands behind a job of a later round under
+    its key is of that round as well, so that a gate passes it by rightly.
+    """
     rounds = ledger.final.settings.rounds
     for job, runs in ledger.runs_of.items():
         planned = ledger.planned.get(job)
@@ -389,6 +352,7 @@ RULES: dict[str, tuple[str, Rule]] = {
     "at once": ("P1", at_once),
     "places": ("P1", places),
     "accounted": ("P2", accounted),
+    "causes": ("P2", causes),
     "once": ("P2", once),
     "runs": ("P2", runs),
     "drained": ("P2", drained),
@@ -397,6 +361,7 @@ RULES: dict[str, tuple[str, Rule]] = {
     "burying": ("P4", burying),
     "attempts": ("P5", attempts),
     "suspects": ("P6", suspects),
+    "charges": ("P6", charges),
     "after": ("P7", after),
     "gates": ("P8", gates),
     "delays": ("P9", delays),
@@ -416,45 +381,13 @@ def judge(ledger: Ledger) -> list[Violation]:
     ]
 
 
-def _run_under(ledger: Ledger, job: UUID, lease: LeaseSeen) -> Run | None:
-    return next((run for run in ledger.runs_of[job] if run.token == lease.token), None)
-
-
-def _run_until(ledger: Ledger, run: Run) -> float:
-    """When a handler had ended at the latest: its own end may be unwritten where it was settled."""
-    settled = [one.at for one in ledger.settles_of[run.job] if one.verdict.token == run.token]
-    return min(run.ended_at, *settled, inf)
-
-
 def _has_run(ledger: Ledger, settle: Settle) -> bool:
     """Whether the handler of a job that is said to be done has done what it is for."""
     job, token = settle.verdict.job, settle.verdict.token
     under = [run for run in ledger.runs_of[job] if run.token == token]
-    if _kind(ledger, job) == "effect":  # which ends with its own commit, and before itself
+    if ledger.kind(job) == "effect":  # which ends with its own commit, and before itself
         return any(run.at <= settle.at for run in under)
     return any(run.ok and run.ended_at <= settle.at for run in under)
-
-
-def _is_settled(ledger: Ledger, job: UUID, token: int) -> bool:
-    return any(one.is_taken and one.verdict.token == token for one in ledger.settles_of[job])
-
-
-def _buried_for_crashes(ledger: Ledger) -> Iterator[tuple[UUID, int]]:
-    letters = [(job, one.reason) for job, one in ledger.dropped.items()]
-    letters += [
-        (job, one.reason or "")
-        for job, one in ledger.final.jobs.items()
-        if one.state is JobState.DEAD
-    ]
-    for job, reason in letters:
-        words = reason.split()
-        if reason.startswith("its worker died ") and words[3].isdigit():
-            yield job, int(words[3])
-
-
-def _kind(ledger: Ledger, job: UUID) -> str:
-    planned = ledger.planned.get(job)
-    return "" if planned is None else planned.kind
 
 
 def _running_max(values: list[float]) -> list[float]:
