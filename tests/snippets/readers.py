@@ -331,7 +331,7 @@ class Verify(Reader):
     def _text(self, text: str) -> None:
         """See that these are the lines of a report."""
         counted: dict[str, Any] = dict.fromkeys(Report.__struct_fields__, 0) | {
-            "faults": {}, "handlers": {}, "untried": ["full-disk"], "left_out": [], "failures": [],
+            "faults": {}, "handlers": {}, "untried": [], "left_out": [], "failures": [],
             "violations": [], "recovery_seconds_max": None,
         }  # fmt: skip
         said = Report(**counted).lines()
