@@ -68,7 +68,7 @@ async def _submit(url: str, jobs: int, workers: Crew) -> list[int]:
 def _rows(store: str, milliseconds: list[float]) -> list[Row]:
     cut = statistics.quantiles(milliseconds, n=100, method="inclusive")
     note = (
-        f"{len(milliseconds)} jobs; p50 {cut[49]:.1f}, p90 {cut[89]:.1f}, p99 {cut[98]:.1f}, "
+        f"{len(milliseconds):,} jobs; p50 {cut[49]:.1f}, p90 {cut[89]:.1f}, p99 {cut[98]:.1f}, "
         f"longest {max(milliseconds):.1f} ms"
     )
     measured = {"milliseconds": milliseconds}
@@ -79,7 +79,7 @@ def _rows(store: str, milliseconds: list[float]) -> list[Row]:
             reference="",
             ratio=cut[rank - 1],
             bar=Bar(at_most=most, unit=" ms"),
-            note=note if rank == 50 else "",
+            note=note if rank == 50 else f"of the same {len(milliseconds):,} jobs",
             measured=measured if rank == 50 else {},
         )
         for rank, most in ((50, P50_MILLISECONDS_MAX), (99, P99_MILLISECONDS_MAX))

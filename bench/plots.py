@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contest.record import Record, latencies, percentile, read
-from bench.peers.environment import PythonEnvironment
+from bench.peers.environment import PythonEnvironment, reason
 from bench.peers.peer import CannotInstall
 
 PLOTS = {
@@ -40,7 +40,8 @@ def draw_elsewhere(path: Path) -> list[str]:
     command = [str(python), "-m", "bench.plots", str(path.resolve())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotInstall(f"the plots could not be drawn: {done.stderr[-500:]}")
+        why = reason(done.stderr) or f"ended with {done.returncode}"
+        raise CannotInstall(f"the plots could not be drawn: {why}")
     return done.stdout.split()
 
 
@@ -93,17 +94,20 @@ def _latency(record: Record) -> Any:
     figure, axis = _figure(len(told))
     order = sorted(told, key=lambda one: -percentile(told[one], 50))
     for place, one in enumerate(order):
-        shortest, middle, p99 = (percentile(told[one], rank) for rank in (1, 50, 99))
+        low, middle, high = (percentile(told[one], rank) for rank in (10, 50, 90))
         colour = _colour(record, one)
-        axis.plot([shortest, p99], [place, place], color=colour, linewidth=4, alpha=0.4)
+        axis.plot([low, high], [place, place], color=colour, linewidth=4, alpha=0.4)
         axis.plot([middle], [place], "o", color=colour)
+        axis.plot([told[one][-1]], [place], "|", color=colour)
         axis.annotate(f"{middle:.1f}", (middle, place), (0, 5), textcoords="offset points")
     axis.set_yticks(range(len(order)), order)
     _scale(axis)
     axis.set_xlabel("milliseconds")
     _legend(axis, record, order, where="upper right")  # where the shortest bars are
+    samples = min(map(len, told.values()))
     axis.set_title(
-        "From the call that enqueues to the handler: p1 to p99, p50 marked (logarithmic)"
+        "From the call that enqueues to the handler: p10 to p90, p50 and the longest marked\n"
+        f"({samples:,} samples or more of each, logarithmic)"
     )
     return figure
 

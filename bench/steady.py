@@ -24,8 +24,16 @@ class TooSlow(Exception):
     """A queue could not be filled in the time that there is."""
 
 
-def held(bench: Bench, one: Contender) -> list[float]:
-    """Return jobs a second, window by window, from the moment a transaction was left open."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of one window or more."""
+
+    rates: list[float]  # jobs a second, window by window
+    processor_microseconds: float | None  # a job, of the workers and the server
+
+
+def held(bench: Bench, one: Contender) -> list[Measured]:
+    """Return what each window came to, from the moment a transaction was left open."""
     sizes = bench.sizes
     windows = round(sizes.contest_held_seconds / sizes.contest_held_window_seconds)
     with place(bench, one.peer) as where:
@@ -37,9 +45,12 @@ def held(bench: Bench, one: Contender) -> list[float]:
             with psycopg.connect(where.url, autocommit=True) as connection:
                 connection.execute("begin isolation level repeatable read")
                 connection.execute("select count(*) from pg_class")  # takes its snapshot
-                rates = _rates(workers, windows, sizes.contest_held_window_seconds)
+                found = [
+                    _measured(workers, where, 1, sizes.contest_held_window_seconds)
+                    for _ in range(windows)
+                ]
                 connection.execute("rollback")
-    return rates
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +79,8 @@ def backlog(bench: Bench, one: Contender) -> list[Depth]:
                 break
             with _served(one, program, where, depth) as workers:
                 time.sleep(sizes.backlog_warm_seconds)
-                before, counted = used_seconds(workers, where), workers.count()
-                rates = _rates(workers, sizes.backlog_windows, 1)
-                after, ran = used_seconds(workers, where), workers.count() - counted
-            took = None if before is None or after is None else (after - before) / max(ran, 1)
-            found.append(Depth(depth, rates, None if took is None else took * 1e6))
+                came_to = _measured(workers, where, sizes.backlog_windows, 1)
+            found.append(Depth(depth, came_to.rates, came_to.processor_microseconds))
             waiting = where.count(one.peer.unfinished)
     return found
 
@@ -99,6 +107,14 @@ def _served(one: Contender, program: Sequence[str], where: Place, waiting: int) 
                 raise RuntimeError(f"{one.name}: the producer ended with {feed.returncode}\n{said}")
         finally:
             end([feed])
+
+
+def _measured(workers: Crew, where: Place, windows: int, seconds: float) -> Measured:
+    before, counted = used_seconds(workers, where), workers.count()
+    rates = _rates(workers, windows, seconds)
+    after, ran = used_seconds(workers, where), workers.count() - counted
+    took = None if before is None or after is None else (after - before) / max(ran, 1)
+    return Measured(rates, None if took is None else took * 1e6)
 
 
 def _rates(workers: Crew, windows: int, seconds: float) -> list[float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import platform
 import shlex
 import signal
@@ -54,6 +53,8 @@ DURABILITY = {
     "always": "Redis syncs its log before it answers",
 }
 
+PLOTS = "plots"  # by this name they broke
+
 Say = Callable[[str], None]
 
 
@@ -70,7 +71,7 @@ def main(name: str, *, with_others: bool) -> int:
         at = time.monotonic() - began
         console.print(Text(f"{at / 60:5.1f} min  {step}", style="dim"), soft_wrap=True)
 
-    with _ended_as_if_by_hand():
+    with ended_as_if_by_hand():
         try:
             path = _contest(asked, sizes, folder, say, name, OTHERS if with_others else ())
         except KeyboardInterrupt:
@@ -138,19 +139,25 @@ def _contest(
                 record.seconds = time.monotonic() - began
                 record.write(part)
     for command in others:
-        record.bars += _rows(command, sizes, say, record)
+        record.bars += rows_of(command, sizes, say, record)
         record.seconds = time.monotonic() - began
     record.write(part)
     part.rename(path)
+    write_down(record, path, say, publishes=folder == RESULTS)
+    return path
+
+
+def write_down(record: Record, path: Path, say: Say, *, publishes: bool) -> None:
+    """Write the result with its plots; without plots it broke, and the documentation stays."""
     try:
         record.plots = draw_elsewhere(path)
-        record.write(path)
     except CannotInstall as error:
         say(str(error))
+        record.broke[PLOTS] = str(error)
+    record.write(path)
     report.write(record, path)
-    if folder == RESULTS:
+    if publishes and PLOTS not in record.broke:
         report.publish(record, path)
-    return path
 
 
 def take_turns(
@@ -190,8 +197,8 @@ def _each(contenders: Sequence[Contender], run: Callable[[Contender], None], at_
         pool.shutdown(cancel_futures=True)
 
 
-def _rows(command: Sequence[str], sizes: Sizes, say: Say, record: Record) -> list[dict[str, Any]]:
-    """Run another benchmark; return its rows."""
+def rows_of(command: Sequence[str], sizes: Sizes, say: Say, record: Record) -> list[dict[str, Any]]:
+    """Run another benchmark; return its rows, with every run."""
     say(" ".join(command))
     options = ["--json", *(["--quick"] if sizes.quick else [])]
     with subprocess.Popen(
@@ -207,7 +214,7 @@ def _rows(command: Sequence[str], sizes: Sizes, say: Say, record: Record) -> lis
             other.send_signal(signal.SIGINT)  # it ends what it has started; leaving waits for it
             raise
     try:
-        return [row | {"measured": None} for row in json.loads(said)["rows"]]
+        return list(json.loads(said)["rows"])
     except ValueError:
         record.broke[command[0]] = f"ended with {other.returncode}"
         return []
@@ -268,14 +275,18 @@ def _unused(folder: Path, date: str) -> Path:
 
 
 @contextlib.contextmanager
-def _ended_as_if_by_hand() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that what was started is ended."""
+def ended_as_if_by_hand() -> Iterator[None]:
+    """Let SIGTERM and SIGINT do what Ctrl-C does, so that what was started is ended.
 
-    def interrupt(number: int, frame: Any) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    SIGINT, too, because a script ignores it for what it starts in the background, and what is
+    ignored is inherited.
+    """
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, how in before.items():
+            signal.signal(number, how)

@@ -27,7 +27,6 @@ class Measure:
     """Something that is measured of contenders, run by run."""
 
     name: str
-    title: str
     contenders: Callable[[Sequence[Peer]], list[Contender]]
     run: Callable[[Bench, Contender], Found]
 
@@ -35,11 +34,6 @@ class Measure:
 def every_configuration(peers: Sequence[Peer]) -> list[Contender]:
     """Return each peer in each configuration."""
     return [Contender(peer, one) for peer in peers for one in peer.configurations]
-
-
-def every_peer(peers: Sequence[Peer]) -> list[Contender]:
-    """Return each peer in its best configuration."""
-    return [best(peer) for peer in peers]
 
 
 def with_and_without_sync(peers: Sequence[Peer]) -> list[Contender]:
@@ -117,8 +111,10 @@ def latency(bench: Bench, one: Contender) -> Found:
 
 def held(bench: Bench, one: Contender) -> Found:
     """Enqueue and run under a transaction that someone left open."""
+    windows = steady.held(bench, one)
     return {
-        "rates": steady.held(bench, one),
+        "rates": [rate for window in windows for rate in window.rates],
+        "processor_microseconds": [window.processor_microseconds for window in windows],
         "window_seconds": bench.sizes.contest_held_window_seconds,
     }
 
@@ -129,13 +125,13 @@ def backlog(bench: Bench, one: Contender) -> Found:
 
 
 MEASURES = (
-    Measure("drain", "Emptying a full queue", every_configuration, drained),
-    Measure("submit-one", "Enqueueing one at a time", with_and_without_sync, submitted_one),
-    Measure("submit-many", "Enqueueing many", with_and_without_sync, submitted_many),
-    Measure("keyed", "Emptying a queue of jobs with keys, in order", with_keys, keyed),
-    Measure("latency", "From the call that enqueues to the handler", default_and_best, latency),
-    Measure("held", "Under a transaction left open", on_postgres, held),
-    Measure("backlog", "While very much waits", on_postgres, backlog),
+    Measure("drain", every_configuration, drained),
+    Measure("submit-one", with_and_without_sync, submitted_one),
+    Measure("submit-many", with_and_without_sync, submitted_many),
+    Measure("keyed", with_keys, keyed),
+    Measure("latency", default_and_best, latency),
+    Measure("held", on_postgres, held),
+    Measure("backlog", on_postgres, backlog),
 )
 
 

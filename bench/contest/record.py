@@ -11,6 +11,7 @@ from typing import Any
 
 Found = dict[str, Any]
 JOBS_MIN = 50  # fewer, and what the start of a worker costs is all there is
+P99_SAMPLES_MIN = 1_000  # of fewer, it is nearly the longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +75,20 @@ class Record:
         }
         return dict(sorted(medians.items(), key=lambda one: -one[1]))
 
-    def windows(self, measure: str) -> dict[str, list[float]]:
-        """Return jobs a second, window by window, each the median of all runs."""
+    def windows(self, measure: str, name: str = "rates") -> dict[str, list[float]]:
+        """Return a figure window by window, each the median of all runs, where all have it."""
         return {
             contender: [
-                statistics.median(rates)
-                for rates in zip(*(run["rates"] for run in runs), strict=True)
+                statistics.median(told) for told in zip(*(run[name] for run in runs), strict=True)
             ]
+            for contender, runs in self.runs(measure).items()
+            if all(None not in run.get(name, [None]) for run in runs)
+        }
+
+    def seconds_of(self, measure: str) -> dict[str, list[float]]:
+        """Return how long each run of each contender took."""
+        return {
+            contender: [run["jobs"] / run["rate"] for run in runs]
             for contender, runs in self.runs(measure).items()
         }
 

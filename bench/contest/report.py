@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bench.contest.record import AtDepth, Record, latencies, percentile
+from bench.contest.record import P99_SAMPLES_MIN, AtDepth, Record, latencies, percentile
 from bench.plots import PLOTS
 
 ROOT = Path(__file__).parents[2]
@@ -13,6 +14,7 @@ PAGE = ROOT / "docs" / "explain" / "benchmarks.md"
 BEGIN = "<!-- The lines from here to the end mark are written by `make bench`. -->"
 END = "<!-- end -->"
 FAIR = "../README.md#peers-side-by-side"
+UNKNOWN = "unknown"  # to a result of before it was looked at
 
 
 def report(record: Record, name: str) -> str:
@@ -32,8 +34,9 @@ def _lines(record: Record, name: str) -> Iterator[str]:
         yield "**A quick run: it shows that everything works, and its figures say nothing.**"
         yield ""
     yield f"Made by `{record.command}` in {record.seconds / 60:.0f} minutes, and written from"
-    yield f"[{name}.json]({name}.json), which holds every run; `python -m bench.plots` draws the"
-    yield f"plots anew from it. [What makes it fair]({FAIR}) is written down with the programs."
+    yield f"[{name}.json]({name}.json), which holds {_held_by(record)};"
+    yield "`python -m bench.plots` draws the plots anew from it."
+    yield f"[What makes it fair]({FAIR}) is written down with the programs."
     yield ""
     yield from _table(
         ("", "conditions"), ([key, f"{value}"] for key, value in record.conditions.items())
@@ -48,6 +51,13 @@ def _lines(record: Record, name: str) -> Iterator[str]:
     yield from _backlog(record, name)
     yield from _footprint(record, name)
     yield from _bars(record)
+
+
+def _held_by(record: Record) -> str:
+    """Say what is in the JSON: of a result that left them out, not the other benchmarks' runs."""
+    if any(row["measured"] is None for row in record.bars):
+        return "every run of the peers, and of the other benchmarks the figures below"
+    return "every run"
 
 
 def _contenders(record: Record) -> Iterator[str]:
@@ -94,14 +104,14 @@ def _drain(record: Record, name: str) -> Iterator[str]:
     used = record.middles("drain", "processor_microseconds")
     ours = record.middles("drain").get("inturn-default")
     yield from _table(
-        ("name", "jobs/s", "ours by it", "runs", "jobs a run", "processor time a job"),
+        ("name", "jobs/s", "ours by it", "runs", "jobs a run", "a run", "processor time a job"),
         (
             [
                 f"`{one}`",
                 f"{rate:,.0f}",
                 f"{ours / rate:,.1f}" if ours else "",
                 _each(run["rate"] for run in record.runs("drain")[one]),
-                f"{record.runs('drain')[one][0]['jobs']:,}",
+                *_length(record, "drain", one),
                 f"{used[one]:,.0f} µs" if one in used else "",
             ]
             for one, rate in record.middles("drain").items()
@@ -114,6 +124,14 @@ def _submit(record: Record, name: str) -> Iterator[str]:
     yield ""
     yield "One process, one at a time and in the peer's own way to enqueue many (batches of 1,000),"
     yield "in jobs a second. What was enqueued was counted in the store afterwards."
+    lasted = [
+        seconds
+        for measure in ("submit-one", "submit-many")
+        for runs in record.seconds_of(measure).values()
+        for seconds in runs
+    ]
+    if lasted:
+        yield f"Runs lasted {min(lasted):.1f} to {max(lasted):.1f} s, to the end of the last batch."
     yield ""
     yield from _plot(record, name, "submit")
     one_by_one, many = record.middles("submit-one"), record.middles("submit-many")
@@ -146,35 +164,46 @@ def _keyed(record: Record, name: str) -> Iterator[str]:
             f"`{one}`",
             f"{rate:,.0f}/s",
             _each(run["rate"] for run in record.runs("keyed")[one]),
+            *_length(record, "keyed", one),
             record.entry(one).order,
         ]
         for one, rate in rates.items()
     ]
     promising = {entry.peer for entry in record.entries if entry.keeps_order}
     others = {one.peer: one.order for one in record.entries if one.peer not in promising}
-    rows += [[f"`{peer}`", "no such promise", "", order] for peer, order in others.items()]
-    yield from _table(("name", "jobs/s", "runs", "what it promises"), rows)
+    rows += [[f"`{peer}`", "no such promise", "", "", "", order] for peer, order in others.items()]
+    heads = ("name", "jobs/s", "runs", "jobs a run", "a run", "what it promises")
+    yield from _table(heads, rows)
 
 
 def _latency(record: Record, name: str) -> Iterator[str]:
     yield "## Latency of an idle worker"
     yield ""
     yield "From the call that enqueues to the first line of the handler in another process, a job"
-    yield "every 50 ms or so, all runs together."
+    yield "every 50 ms or so, all runs together. p99 is told where there are"
+    yield f"{P99_SAMPLES_MIN:,} samples: of fewer it is nearly the longest."
+    if any(row["name"].startswith("latency-") for row in record.bars):
+        yield "The rows `latency-…` of the other benchmarks are of inturn alone, in one long run;"
+        yield "here every run starts a worker anew, and a slow second is much of a run."
     yield ""
     yield from _plot(record, name, "latency")
     told = {one: latencies(runs) for one, runs in record.runs("latency").items()}
+    ranks = [50, 90] + [99] * any(len(took) >= P99_SAMPLES_MIN for took in told.values())
     yield from _table(
-        ("name", "p50", "p90", "p99", "longest"),
+        ("name", "samples", *(f"p{rank}" for rank in ranks), "longest"),
         (
-            [
-                f"`{one}`",
-                *(f"{percentile(took, rank):.1f} ms" for rank in (50, 90, 99)),
-                f"{took[-1]:.1f} ms",
-            ]
+            [f"`{one}`", f"{len(took):,}"]
+            + [_rank(took, rank) for rank in ranks]
+            + [f"{took[-1]:.1f} ms"]
             for one, took in sorted(told.items(), key=lambda pair: percentile(pair[1], 50))
         ),
     )
+
+
+def _rank(took: Sequence[float], rank: int) -> str:
+    """Return a percentile, if there are enough samples for it."""
+    has_enough = rank < 99 or len(took) >= P99_SAMPLES_MIN
+    return f"{percentile(took, rank):.1f} ms" if has_enough else ""
 
 
 def _held(record: Record, name: str) -> Iterator[str]:
@@ -183,20 +212,23 @@ def _held(record: Record, name: str) -> Iterator[str]:
     yield "One `repeatable read` transaction stays open from the beginning on; a producer keeps the"
     yield "queue as full as it was. Jobs a second, window by window, each the median of"
     yield "the runs. Last by first: of those medians, and of the worst run. Workers that are faster"
-    yield "than their one producer run what it makes: then the figures are its own."
+    yield "than their one producer run what it makes: then the figures are its own, and what a job"
+    yield "costs shows in the processor time of workers and server, first window and last."
     yield ""
     yield from _plot(record, name, "held")
     runs, windows = record.runs("held"), record.windows("held")
+    used = record.windows("held", "processor_microseconds")
     heads = [
         f"{run[0]['window_seconds'] * (at + 1):g} s"
         for run in list(runs.values())[:1]
         for at in range(len(run[0]["rates"]))
     ]
     yield from _table(
-        ("name", "last by first", "worst run", *heads),
+        ("name", "last by first", "worst run", "processor time a job", *heads),
         (
             [f"`{one}`", f"{_kept(rates):.2f}"]
             + [f"{min(_kept(run['rates']) for run in runs[one]):.2f}"]
+            + [f"{used[one][0]:,.0f} → {used[one][-1]:,.0f} µs" if one in used else UNKNOWN]
             + [f"{rate:,.0f}" for rate in rates]
             for one, rates in windows.items()
         ),
@@ -255,7 +287,7 @@ def _bars(record: Record) -> Iterator[str]:
     yield "## The other benchmarks, with their bars"
     yield ""
     yield from _table(
-        ("name", "ours", "reference", "ratio", "bar", ""),
+        ("name", "ours", "reference", "ratio", "bar", "", "how"),
         (
             [
                 f"`{row['name']}`",
@@ -264,6 +296,7 @@ def _bars(record: Record) -> Iterator[str]:
                 "" if row["broke"] or row["absent"] else f"{row['ratio']:.2f}",
                 row["bar"],
                 row["result"],
+                row["note"],
             ]
             for row in record.bars
         ),
@@ -282,6 +315,12 @@ def _at_depth(depth: AtDepth | None, runs: int) -> str:
     used = depth.processor_microseconds
     rate = f"{depth.rate:,.0f}/s" if used is None else f"{used:,.0f} µs, {depth.rate:,.0f}/s"
     return rate if depth.runs == runs else f"{rate} ({depth.runs} of {runs} runs)"
+
+
+def _length(record: Record, measure: str, one: str) -> tuple[str, str]:
+    """Return how many jobs a run of a contender had, and how long it took."""
+    jobs = record.runs(measure)[one][0]["jobs"]
+    return f"{jobs:,}", f"{statistics.median(record.seconds_of(measure)[one]):.1f} s"
 
 
 def _each(rates: Iterable[float]) -> str:

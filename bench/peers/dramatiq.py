@@ -21,7 +21,7 @@ BEST = Configuration(
     why="as the default, with dramatiq_queue_prefetch, 1,000 here; one or two threads a process "
     "were slower",
     processes=2,
-    jobs=10_000,
+    jobs=20_000,
     settings={"threads": 8, "prefetch": 1_000},
 )
 
@@ -77,8 +77,10 @@ def work(url: str, settings: dict[str, Any]) -> None:
 
     journal = Journal()
     broker, _ = _broker(url, journal)
+    worker = Worker(broker, worker_threads=settings["threads"])
+    _connect(broker, settings["threads"] + 2)  # a thread takes jobs, another those with a delay
     journal.begin()
-    Worker(broker, worker_threads=settings["threads"]).start()
+    worker.start()
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
 
 
@@ -95,6 +97,14 @@ def _broker(url: str, journal: Journal | None) -> tuple[Any, Any]:
         journal.ran(number)
 
     return broker, deliver
+
+
+def _connect(broker: Any, connections: int) -> None:
+    """Open as many connections as there will be threads; the threads start with the work."""
+    pool = broker.client.connection_pool
+    opened = [pool.get_connection() for _ in range(connections)]
+    for connection in opened:
+        pool.release(connection)
 
 
 if __name__ == "__main__":

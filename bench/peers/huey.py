@@ -41,11 +41,11 @@ ON_SQLITE = Peer(
     order="none with more than one worker",
     loss=LOSS,
     configurations=(
-        replace(DEFAULT, jobs=4_000),
+        replace(DEFAULT, jobs=12_000),
         replace(
             BEST,
             why=BEST.why + "; it polls, first after 1 ms instead of 100 and at most 10 ms later",
-            jobs=4_000,
+            jobs=12_000,
             settings={**BEST.settings, "initial_delay": 0.001, "max_delay": 0.01},
         ),
     ),
@@ -80,7 +80,13 @@ def work(url: str, settings: dict[str, Any]) -> None:
     journal = Journal()
     huey, _ = _huey(url, journal)
     consumer = huey.create_consumer(**settings)
-    journal.begin()
+
+    @huey.on_startup()  # type: ignore[untyped-decorator]
+    def begin() -> None:
+        """Connect and wait, in each thread or process that will run jobs."""
+        huey.pending_count()
+        journal.begin(among=consumer.workers)
+
     consumer.run()
 
 

@@ -64,7 +64,7 @@ DEFAULT = Configuration(
     processes=2,
     jobs=400_000,
 )
-KEYED = replace(DEFAULT, name="keyed", why="the same, with an order checker on", jobs=200_000)
+KEYED = replace(DEFAULT, name="keyed", why="the same, with an order checker on", jobs=300_000)
 
 OURS = Ours(
     name="inturn",
@@ -89,8 +89,8 @@ ON_SQLITE = Ours(
     "+ (select count(*) from parked) + (select count(*) from dead)",
     order=ORDER,
     loss=LOSS,
-    configurations=(replace(DEFAULT, jobs=100_000),),
-    keyed=replace(KEYED, jobs=100_000),
+    configurations=(replace(DEFAULT, jobs=300_000),),
+    keyed=replace(KEYED, jobs=200_000),
 )
 
 

@@ -12,7 +12,7 @@ BEST = Configuration(
     why="its page 'Workers': batches, burstWhenBatchFull so that a full batch is followed by the "
     "next at once, two workers a process, and LISTEN/NOTIFY on the queue; a process for each core",
     processes=2,
-    jobs=60_000,
+    jobs=100_000,
     settings={
         "notify": True,
         "work": {"batchSize": 1_000, "burstWhenBatchFull": True, "localConcurrency": 2},
@@ -35,5 +35,15 @@ PEER = Peer(
         ),
         BEST,
     ),
-    keyed=replace(BEST, name="key_strict_fifo", jobs=4_000),
+    # Of several workers one takes a job of every key. If two share them, neither batch is full, and
+    # both wait for a new job or their next poll, half a minute.
+    keyed=replace(
+        BEST,
+        name="key_strict_fifo",
+        why="as best, but one worker in one process: several that share the keys have no full "
+        "batch, and then wait",
+        processes=1,
+        jobs=40_000,
+        settings={"notify": True, "work": {"batchSize": 1_000, "burstWhenBatchFull": True}},
+    ),
 )

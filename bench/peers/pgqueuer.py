@@ -24,7 +24,7 @@ PEER = Peer(
         Configuration(
             name="default",
             why="one process, batch_size=10, a single asyncpg connection, the standard event loop",
-            jobs=10_000,
+            jobs=15_000,
         ),
         Configuration(
             name="best",

@@ -84,11 +84,18 @@ def work(url: str, settings: dict[str, Any]) -> None:
 
     import bench.peers.rq as handlers  # by the name under which jobs are enqueued
 
-    handlers.journal = Journal()
+    journal = handlers.journal = Journal()
+    kind = getattr(rq, settings["worker"])
+
+    class Gated(kind):  # type: ignore[misc, valid-type]
+        """Waits when it is registered and listens for commands; the loop starts next."""
+
+        def bootstrap(self, *arguments: Any, **named: Any) -> None:
+            super().bootstrap(*arguments, **named)
+            journal.begin()
+
     queue = _queue(url)
-    worker = getattr(rq, settings["worker"])([queue], connection=queue.connection)
-    handlers.journal.begin()
-    worker.work(logging_level=logging.ERROR)
+    Gated([queue], connection=queue.connection).work(logging_level=logging.ERROR)
 
 
 def _queue(url: str) -> Any:

@@ -30,7 +30,7 @@ PEER = Peer(
     order="none",
     loss="found by a sweep after its timeout, and retried if retries are set",
     configurations=(
-        Configuration(name="default", why="one process, concurrency=10", jobs=3_000),
+        Configuration(name="default", why="one process, concurrency=10", jobs=5_000),
         BEST,
         replace(BEST, name="best-always", fsync="always"),
     ),
@@ -72,10 +72,15 @@ async def work(url: str, settings: dict[str, Any], tally: Tally) -> None:
     async def deliver(ctx: Any, *, number: int, note: str) -> None:
         tally.ran(number)
 
+    async def begin(ctx: Any) -> None:
+        await tally.begin()
+
     queue = Queue.from_url(url)
     await queue.connect()
-    await tally.begin()
-    await Worker(queue, functions=[("deliver", deliver)], **settings).start()
+    worker = Worker(queue, functions=[("deliver", deliver)], startup=begin, **settings)
+    # Asked at the same time, so that there is a connection for each job that may run at once.
+    await asyncio.gather(*(queue.count("queued") for _ in range(worker.concurrency)))
+    await worker.start()
 
 
 if __name__ == "__main__":

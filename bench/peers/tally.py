@@ -1,6 +1,7 @@
 """What worker processes have run, told to the bench through files, which any language can write.
 
-Each process writes ``PID.ready`` and waits until ``go`` is there. Then it tells of its runs in one
+Each process connects, writes ``PID.ready`` and waits until ``go`` is there, which starts the clock:
+what a peer can do before it has work is no part of the time. Then it tells of its runs in one
 of two ways. Handlers on an event loop keep a ``Tally``: its count is in ``PID.count``, and when
 ``stop`` appears it writes ``PID.runs``, a line for each run with its time and the job's number, if
 the bench asked for them with ``BENCH_KEEPS_RUNS``. Handlers on threads or in forked processes
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -75,9 +77,15 @@ class Journal:
         """Write down a run; called by its handler. The system keeps appended records whole."""
         os.write(self._file, RECORD.pack(time.monotonic_ns(), number))
 
-    def begin(self) -> None:
-        """Say that all is imported and connected, and return when every process is so far."""
-        (self._folder / f"{os.getpid()}.ready").touch()
+    def begin(self, among: int = 1) -> None:
+        """Say that all is imported and connected, and return when every process is so far.
+
+        A process of the bench whose children or threads each call this is ready with the last of
+        them: ``among`` is how many they are.
+        """
+        (self._folder / f"{os.getpid()}-{threading.get_ident()}.connected").touch()
+        if len(list(self._folder.glob("*.connected"))) >= among:
+            (self._folder / f"{os.getpid()}.ready").touch()
         go = self._folder / "go"
         while not go.exists():
             time.sleep(LOOK_SECONDS)

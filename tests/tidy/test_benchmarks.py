@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import held
+from bench import held, latency, steady
 from bench.compare import Bench
 from bench.contenders import PEERS, Contender
-from bench.contest import report
-from bench.contest.command import take_turns
+from bench.contest import command, measures, report
+from bench.contest.command import ended_as_if_by_hand, take_turns, write_down
 from bench.contest.measures import MEASURES, Measure
-from bench.contest.record import Entry, Record, read
+from bench.contest.record import P99_SAMPLES_MIN, Entry, Record, read
 from bench.loads import Load
 from bench.peers.environment import reason
-from bench.peers.peer import Peer
+from bench.peers.peer import CannotInstall, Peer
 from bench.peers.tally import Journal, count_runs
 from bench.plots import PLOTS
 from bench.sizes import FULL
@@ -190,6 +193,117 @@ def test_held_runs_are_in_turn_and_told_by_the_median_run_and_the_worst(
     (keyed,) = held.held_keyed(Bench(FULL, print))
     assert sides == ["ours"] * 3
     assert (keyed.ratio, keyed.reference) == (0.8, "")
+
+
+def test_a_run_is_told_with_its_jobs_and_how_long_it_took() -> None:
+    text = report.report(record(), "2026-01-02")
+    assert "| `ordered-best` | 50/s | 50 | 9 | 0.2 s | in order |" in text
+    assert "Runs lasted" not in text
+    enqueued = [{"rate": 10.0, "jobs": jobs} for jobs in (10, 17)]
+    told = replace(record(), found={"submit-many": {"ordered-best": enqueued}})
+    assert "Runs lasted 1.0 to 1.7 s" in report.report(told, "2026-01-02")
+
+
+def with_latencies(samples: int) -> str:
+    """Return the report of a record with so many latencies, of 1 ms and more."""
+    found = {"latency": {"ordered-best": [{"milliseconds": [1.0 + at for at in range(samples)]}]}}
+    return report.report(replace(record(), found=found), "2026-01-02")
+
+
+def test_a_latency_is_told_with_its_samples_and_p99_only_of_a_thousand() -> None:
+    assert "| name | samples | p50 | p90 | longest |" in with_latencies(101)
+    assert "| `ordered-best` | 101 | 51.0 ms | 91.0 ms | 101.0 ms |" in with_latencies(101)
+    assert "| name | samples | p50 | p90 | p99 | longest |" in with_latencies(1_001)
+    assert "| `ordered-best` | 1,001 | 501.0 ms | 901.0 ms | 991.0 ms |" in with_latencies(1_001)
+
+
+def test_a_p99_of_the_worker_is_of_enough_samples() -> None:
+    assert FULL.latency_jobs - latency.WARM_JOBS >= P99_SAMPLES_MIN
+
+
+def test_a_held_queue_is_told_with_what_a_job_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = [steady.Measured([100.0], 20.0), steady.Measured([50.0], 45.0)]
+    monkeypatch.setattr(steady, "held", lambda bench, one: windows)
+    run = measures.held(Bench(FULL, print), Contender(PEERS[0], PEERS[0].configurations[0]))
+    told = replace(record(), found={"held": {"ordered-best": [run]}})
+    row = "| `ordered-best` | 0.50 | 0.50 | 20 → 45 µs | 100 | 50 |"
+    assert row in report.report(told, "2026-01-02")
+    del run["processor_microseconds"]  # as in results of before it was looked at
+    row = "| `ordered-best` | 0.50 | 0.50 | unknown | 100 | 50 |"
+    assert row in report.report(told, "2026-01-02")
+
+
+def bar(measured: dict[str, Any] | None) -> dict[str, Any]:
+    told = dict.fromkeys(("ours", "reference", "bar", "result"), "") | {"note": "of 7 jobs"}
+    return told | {"name": "a", "ratio": 2, "broke": 0, "absent": 0, "measured": measured}
+
+
+def test_a_report_says_what_its_json_holds() -> None:
+    holds_all = report.report(replace(record(), bars=[bar({"ours": [1]})]), "2026-01-02")
+    assert "(2026-01-02.json), which holds every run;" in holds_all
+    assert "| of 7 jobs |" in holds_all
+    holds_some = report.report(replace(record(), bars=[bar({}), bar(None)]), "2026-01-02")
+    assert "which holds every run of the peers, and of the other benchmarks the" in holds_some
+
+
+def test_every_run_of_another_benchmark_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [bar({"ours": [1.0, 2.0]})]
+    says = f"import json; print(json.dumps({{'rows': {rows}}}))"
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda asked, **how: popen([sys.executable, "-c", says], **how)
+    )
+    assert command.rows_of(("bench.other",), FULL, print, record()) == rows
+
+
+def test_without_plots_the_figures_are_written_and_the_documentation_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(path: Path) -> list[str]:
+        raise CannotInstall("there is no matplotlib")
+
+    published: list[Path] = []
+    monkeypatch.setattr(report, "publish", lambda record, path: published.append(path))
+    monkeypatch.setattr(command, "draw_elsewhere", lambda path: ["drain"])
+    path = tmp_path / "2026-01-02.json"
+    write_down(replace(record(), broke={}), path, print, publishes=True)
+    assert (published, read(path).plots, read(path).broke) == ([path], ["drain"], {})
+
+    monkeypatch.setattr(command, "draw_elsewhere", cannot)
+    write_down(replace(record(), broke={}, plots=[]), path, print, publishes=True)
+    assert published == [path]
+    assert read(path).broke  # so that the command ends with 1
+    assert "plots: there is no matplotlib" in path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_bench_that_ignores_ctrl_c_is_ended_by_a_signal(number: signal.Signals) -> None:
+    """What a script starts in the background inherits that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), ended_as_if_by_hand():
+            signal.raise_signal(number)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_process_is_ready_when_the_last_of_its_threads_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_FOLDER", str(tmp_path))
+    journal = Journal()
+    threads = [threading.Thread(target=journal.begin, args=(2,)) for _ in range(2)]
+    for count, thread in enumerate(threads, 1):
+        assert not list(tmp_path.glob("*.ready"))
+        thread.start()
+        while len(list(tmp_path.glob("*.connected"))) < count:
+            time.sleep(0.001)
+    while not list(tmp_path.glob("*.ready")):
+        time.sleep(0.001)
+    (tmp_path / "go").touch()
+    for thread in threads:
+        thread.join()
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 // The program of graphile-worker; its commands are those of peer.py, its files those of tally.py.
 
 import { Logger, makeWorkerUtils, run as runWorker, runMigrations } from "graphile-worker";
+import pg from "pg";
 import { key, payload, run } from "./harness.js";
 
 const logger = new Logger(() => (level, text) => level === "error" && console.error(text));
@@ -25,9 +26,22 @@ async function open(connectionString) {
   };
 }
 
-async function start(connectionString, settings, ran) {
-  const taskList = { deliver: async ({ number }) => ran(number) };
-  await runWorker({ preset: { worker: { connectionString, logger, ...settings } }, taskList });
+// Its runner takes connections from a pool that is open, but looks up its schema and listens only
+// when it starts. It uses no more at once than these, unbatched or batched.
+const CONNECTIONS = 4;
+
+async function connected(pool) {
+  const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => pool.connect()));
+  for (const client of opened) client.release();
 }
 
-await run({ prepare, open, start });
+async function connect(connectionString, settings, ran) {
+  const taskList = { deliver: async ({ number }) => ran(number) };
+  const pgPool = new pg.Pool({ connectionString, max: settings.maxPoolSize });
+  pgPool.on("error", (error) => console.error(error));
+  pgPool.on("connect", (client) => client.on("error", (error) => console.error(error)));
+  await connected(pgPool);
+  return () => runWorker({ pgPool, preset: { worker: { logger, ...settings } }, taskList });
+}
+
+await run({ prepare, open, connect });

@@ -42,13 +42,17 @@ async function open(url) {
   };
 }
 
-async function start(url, { notify = false, work = {} }, ran) {
+async function connect(url, { notify = false, work = {} }, ran) {
   const made = boss(url, { useListenNotify: notify });
   await made.start();
   if (notify) await made.updateQueue(QUEUE, { notify: true });
-  await made.work(QUEUE, work, async (jobs) => {
-    for (const { data } of jobs) ran(data.number);
-  });
+  // Its pool opens a connection when all are in use: one for each of its workers, and one more.
+  const connections = (work.localConcurrency ?? 1) + 1;
+  await Promise.all(Array.from({ length: connections }, () => made.getQueue(QUEUE)));
+  return () =>
+    made.work(QUEUE, work, async (jobs) => {
+      for (const { data } of jobs) ran(data.number);
+    });
 }
 
-await run({ prepare, open, start });
+await run({ prepare, open, connect });
