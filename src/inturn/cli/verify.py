@@ -267,7 +267,7 @@ def _chosen(
 ) -> tuple[str, ...]:
     """Return the faults that are wanted; refuse those that cannot be."""
     from inturn.verify.detour import server_of
-    from inturn.verify.faults import KINDS, NAMES, STOP_WORKERS_MIN
+    from inturn.verify.faults import KINDS, NAMES, is_possible
 
     if not names:
         return NAMES
@@ -281,13 +281,9 @@ def _chosen(
             raise BadInput(f"there is no fault {name!r}. There are: {', '.join(NAMES)}.")
         if not kinds[name].is_for(store):
             raise BadInput(f"the fault {name!r} is for {kinds[name].store_name} only.")
-    lacking = {
-        "stop-worker": workers < STOP_WORKERS_MIN,
-        "stop-server": switch is None,
-        "cut-connection": server_of(store) is None,
-    }
+    has_switch, has_server = switch is not None, server_of(store) is not None
     for name in names:
-        if lacking.get(name):
+        if not is_possible(name, workers=workers, has_switch=has_switch, has_server=has_server):
             raise BadInput(f"the fault {name!r} needs {kinds[name].needs}.")
     return tuple(names)
 

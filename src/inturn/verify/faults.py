@@ -118,14 +118,14 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     kill_backends: Callable[[int], Awaitable[int]] | None = None  # how many to kill → were killed
 
 
-def possible(kind: Kind, reach: Reach, *, workers: int) -> bool:
-    """Whether a fault can be made with what there is."""
-    lacking = {
-        "stop-worker": workers < STOP_WORKERS_MIN,
-        "stop-server": reach.switch is None,
-        "cut-connection": reach.proxy is None,
+def is_possible(name: str, *, workers: int, has_switch: bool, has_server: bool) -> bool:
+    """Whether a fault has what it needs; ``has_server``: one that a proxy can stand before."""
+    has = {
+        "stop-worker": workers >= STOP_WORKERS_MIN,
+        "stop-server": has_switch,
+        "cut-connection": has_server,
     }
-    return not lacking.get(kind.name, False)
+    return has.get(name, True)
 
 
 class Injector:

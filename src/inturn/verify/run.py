@@ -247,8 +247,16 @@ class Verification:
             for kind in fault_kinds.KINDS
             if kind.name in self._wanted.faults and kind.is_for(self._url)
         ]
-        workers = self._wanted.workers
-        can_be = [kind for kind in wanted if fault_kinds.possible(kind, reach, workers=workers)]
+        can_be = [
+            kind
+            for kind in wanted
+            if fault_kinds.is_possible(
+                kind.name,
+                workers=self._wanted.workers,
+                has_switch=reach.switch is not None,
+                has_server=reach.proxy is not None,
+            )
+        ]
         return can_be, [kind for kind in wanted if kind not in can_be]
 
     def _greet(self, member: Member) -> None:
