@@ -57,9 +57,9 @@ ANCHORS = (
         clauses=(
             "update inturn.tail t set last = t.last + 1",
             "returning t.lane, t.last, t.round",
-            "insert into inturn.job (",
             "not l.active or (l.token is null and l.cursor >= v_last)",
             "from inturn.lane l where l.id = v_lane",
+            "insert into inturn.job (",
             "perform inturn.rouse(",
         ),
         rules=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -90,3 +92,27 @@ def test_a_job_has_an_id_before_it_is_accepted() -> None:
     one, two = NewJob(kind="k"), NewJob(kind="k")
     assert is_version_7(one.id)
     assert one.id < two.id
+
+
+FORKED = """
+import os
+import signal
+from inturn.model import ids
+
+ids._process_ids._last = (2**48 - 9) << 80 | 7 << 76 | 2 << 62  # as if the clock had stepped back
+lock = ids._process_ids._lock
+lock.acquire()  # as another thread might, at this moment
+child = os.fork()
+if child:
+    lock.release()
+signal.alarm(60)  # ends a child that would wait for ever
+print(ids.new_id(), flush=True)
+if child:
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_003_02_a_forked_child_makes_other_ids_and_waits_for_no_lock_of_its_parents() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert len(set(ran.stdout.split())) == 2

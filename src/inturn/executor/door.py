@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from weakref import WeakSet
 
 from inturn.executor.home import LoopSignal, ThreadSignal
 from inturn.executor.lanes import REFUSED, STARTS
@@ -13,6 +14,9 @@ from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
 from inturn.model.errors import ExecutorClosed, KeyHalted, TooManyHalted
+from inturn.model.forks import in_forked_child
+
+_doors: WeakSet[Door] = WeakSet()
 
 
 class Door:
@@ -26,6 +30,8 @@ class Door:
         self._lanes = turns.lanes
         self._timeout = timeout
         self._start = start
+        self._is_inherited = False
+        _doors.add(self)
 
     def enter(self, ticket: LocalTicket) -> bool:
         """Accept a job if there is room right now."""
@@ -173,8 +179,25 @@ class Door:
                 "with `async with`, or call start(), where the event loop runs."
             ) from error
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: the loop and the threads that ran jobs are not here."""
+        self.is_open, self.is_stopped, self._is_inherited = False, True, True
+
     def closed(self) -> ExecutorClosed:
         """Return the error for who comes too late."""
+        if self._is_inherited:
+            return ExecutorClosed(
+                "the executor belongs to the process that this one was forked from, and runs jobs "
+                "there. Make one in each process."
+            )
         return ExecutorClosed(
             "the executor was stopped and takes no more jobs. Make a new one, or stop it later."
         )
+
+
+def _leave_all_to_parent() -> None:
+    for door in list(_doors):
+        door.leave_to_parent()
+
+
+in_forked_child(_leave_all_to_parent)

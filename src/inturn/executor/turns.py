@@ -82,17 +82,16 @@ class Turns:
             ticket.call = ticket.context = ticket.lane = None
             following = lanes.ended(lane)
             signals = ticket.signals
-            started, fired = lanes.started, lanes.fired
-            if started or fired:
-                lanes.started, lanes.fired = [], []
-            drained = self.when_drained is not None and lanes.drained
+            after = None
+            if lanes.started or lanes.fired or self.when_drained is not None:
+                after = self.leave()
         if signals is not None:
             for signal in signals:
                 signal()
         if ticket.completions is not None:
             ticket.completions.add(ticket)
-        if started or fired or drained:
-            self.follow_up(started, fired, drained)
+        if after is not None:
+            self.follow_up(*after)
         if following is None or following.head.place == place:  # type: ignore[union-attr]
             return following
         self.start(following)

@@ -71,6 +71,8 @@ def _check_job(job: NewJob, before: NewJob | None) -> None:
         or job.dedupe_seconds is not before.dedupe_seconds
     ):
         _check_numbers(job)
+    if job.unsent.__class__ is not bool:
+        raise BadInput(f"unsent is yes or no, not {shown(job.unsent)}.")
     if job.key is not None:
         check_name("key", job.key, bounds.KEY_CHARS_MAX)
     if job.dedupe is not None:

@@ -11,6 +11,8 @@ from uuid import UUID, SafeUUID
 
 import uuid_utils
 
+from inturn.model.forks import in_forked_child
+
 _VERSION_AND_VARIANT = (0xF << 76) | (0x3 << 62)
 _VERSION_7 = (0x7 << 76) | (0x2 << 62)
 _RANDOM_LOW = (1 << 62) - 1
@@ -66,6 +68,17 @@ def _successor(value: int) -> int:
 
 
 _process_ids = Ids()
+
+
+def _begin_anew() -> None:
+    """Forget the parent's last id, which a forked child would count on from as its parent does,
+    and its lock, which another thread may have held.
+    """
+    global _process_ids
+    _process_ids = Ids()
+
+
+in_forked_child(_begin_anew)
 
 
 def new_id() -> UUID:

@@ -20,7 +20,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - ``round``: waits until the queue's gate has opened as far;
     - ``priority``: higher first, each step worth the queue's ``aging_seconds`` of waiting;
     - ``delay_seconds``: takes its place in line only when it is due;
-    - ``dedupe``: a second job with this key is the first one, while ``dedupe_seconds`` last.
+    - ``dedupe``: a second job with this key is the first one, while ``dedupe_seconds`` last;
+    - ``unsent``: no store has ever seen its ``id``, so that nobody need look for it there. Only who
+      makes a job and sends it in the same breath can say so.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dedupe: str | None = None
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
     id: UUID = msgspec.field(default_factory=new_id)
+    unsent: bool = False
 
 
 class Ticket(msgspec.Struct, frozen=True, gc=False):

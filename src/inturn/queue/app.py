@@ -11,11 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from weakref import WeakSet
 
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, check_whole, listed, shown
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
+from inturn.model.forks import in_forked_child
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.bridge import Bridge, run_on
@@ -32,6 +34,11 @@ R = TypeVar("R")
 Answer = TypeVar("Answer")
 AnyHook = TypeVar("AnyHook", bound=Hook)
 AnyAround = TypeVar("AnyAround", bound=Around | AroundManager)
+
+
+_apps: WeakSet[App] = WeakSet()
+_left_to_parents: list[Any] = []
+"""What a forked child neither uses nor closes: its parent does, and would feel it."""
 
 
 class Declaration:
@@ -83,6 +90,8 @@ class App:
         self._settling_in = threading.Lock()
         self._opening = asyncio.Lock()
         self._bridge = Bridge()
+        self._is_lost = False
+        _apps.add(self)
 
     # Jobs
 
@@ -316,9 +325,25 @@ class App:
         if not self._is_open:
             async with self._opening:
                 if not self._is_open:
+                    self._check_not_lost()
                     await self._store.open()
                     self._is_open = True
         return await verb(self._store)
+
+    def _begin_anew(self) -> None:
+        """In a forked child: leave the store, the loop and the thread to the parent."""
+        _left_to_parents.append((self._store, self._home, self._bridge))
+        self._is_lost = self._is_lost or (self._is_open and self._store.is_private)
+        self._store, self._is_open = connect(self.url, clock=self.clock), False
+        self._home, self._bridge = None, Bridge()
+        self._settling_in, self._opening = threading.Lock(), asyncio.Lock()
+
+    def _check_not_lost(self) -> None:
+        if self._is_lost:
+            raise BadInput(
+                "the app's store is in the memory of the process that this one was forked from, "
+                "where no other can reach it. Use a file or PostgreSQL, or an App of its own."
+            )
 
     async def _close(self, store: Store) -> None:
         self._is_open = False
@@ -335,6 +360,14 @@ class App:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _begin_all_anew() -> None:
+    for app in list(_apps):
+        app._begin_anew()
+
+
+in_forked_child(_begin_all_anew)
 
 
 async def _nothing(_store: Store) -> None:

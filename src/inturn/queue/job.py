@@ -91,7 +91,7 @@ class Job(Generic[P, R]):
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
-        [ticket] = await self.app.submit_many([self._call(*args, **kwargs)])
+        [ticket] = await self.app.submit_many([self._call(args, kwargs, unsent=True)])
         return ticket
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
@@ -100,11 +100,13 @@ class Job(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
-        call = self._call(*args, **kwargs)
+        call = self._call(args, kwargs)
         check_jobs([call.new])  # the store does, too, but that is far from this line
         return call
 
-    def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def _call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, unsent: bool = False
+    ) -> Call[R]:
         payload = self.arguments.encode(args, kwargs)
         options = self.options
         dedupe = options.dedupe
@@ -123,6 +125,7 @@ class Job(Generic[P, R]):
             after=options.after,
             dedupe=dedupe,
             dedupe_seconds=options.dedupe_seconds,
+            unsent=unsent,
         )
         return Call(new, self.result_hint)
 

@@ -91,6 +91,7 @@ async def _accept_one(
         job.timeout_seconds,
         now,
         known,
+        job.unsent,
     )
     if lanes is not None:
         lanes.learn(job, lane, uses + 1 if lane == known else 0)

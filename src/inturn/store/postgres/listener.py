@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from inturn.model.errors import StoreError
 from inturn.store.postgres.faults import GONE
@@ -25,18 +25,28 @@ class Listener:
         self._waiters: dict[asyncio.Event, frozenset[str]] = {}
         self._failed_at = float("-inf")
 
-    async def wait(self, queues: Collection[str], *, timeout_seconds: float) -> bool:
-        """Sleep until one of the queues was notified, or the time is up."""
+    @contextlib.contextmanager
+    def hearing(self, queues: Collection[str]) -> Iterator[asyncio.Event]:
+        """Set an event when one of the queues is notified, from this moment on.
+
+        Who waits again and again loses nothing in between: nothing is heard before the next begins,
+        unless something is awaited first.
+        """
         woken = asyncio.Event()
         self._waiters[woken] = frozenset(queues)
+        try:
+            yield woken
+        finally:
+            del self._waiters[woken]
+
+    async def wait(self, woken: asyncio.Event, *, timeout_seconds: float) -> bool:
+        """Sleep until an event of ``hearing`` is set, or the time is up."""
         try:
             await self._listen()
             async with asyncio.timeout(max(timeout_seconds, 0)):
                 await woken.wait()
         except TimeoutError:
             pass
-        finally:
-            del self._waiters[woken]
         return woken.is_set()
 
     async def close(self) -> None:

@@ -261,15 +261,16 @@ class PostgresStore:
         queues = listed("queues", queues)
         check_queues(queues)
         check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
-        due = await self._pool.run(
-            lambda connection: connection.fetchrow(query("next_due"), list(queues))
-        )
-        if self._clock is None and due["due"] is not None:
-            seconds = (due["due"] - due["now"]).total_seconds()
-            if seconds <= timeout_seconds:
-                await self._listener.wait(queues, timeout_seconds=seconds)
-                return True
-        return await self._listener.wait(queues, timeout_seconds=timeout_seconds)
+        with self._listener.hearing(queues) as woken:
+            due = await self._pool.run(
+                lambda connection: connection.fetchrow(query("next_due"), list(queues))
+            )
+            if self._clock is None and due["due"] is not None:
+                seconds = (due["due"] - due["now"]).total_seconds()
+                if seconds <= timeout_seconds:
+                    await self._listener.wait(woken, timeout_seconds=seconds)
+                    return True
+            return await self._listener.wait(woken, timeout_seconds=timeout_seconds)
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from inturn.model.errors import StoreUnavailable
 from inturn.store.sqlite.faults import folder_missing, may_not_write, no_wal, store_error
+from inturn.store.sqlite.inheritance import check_not_inherited
 
 MEMORY = ":memory:"
 Synchronous = Literal["full", "normal"]
@@ -33,6 +34,7 @@ def open_writer(
     """
     if path != MEMORY:
         _check_folder(path)
+        check_not_inherited(path)
     with _opened(path, busy_seconds) as connection:
         connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
         if check is not None:

@@ -6,6 +6,7 @@ import os
 
 from inturn.model.errors import StoreReplaced
 from inturn.store.sqlite.connection import MEMORY
+from inturn.store.sqlite.inheritance import identity
 
 
 class SameFile:
@@ -23,24 +24,15 @@ class SameFile:
         if path != MEMORY:
             # Absolute, because a program may go to another folder.
             names = [os.path.abspath(path), f"{os.path.realpath(path)}-wal"]
-        self._files = [(name, _identity(name)) for name in names]
+        self._files = [(name, identity(name)) for name in names]
 
     def check(self) -> None:
         """Refuse to go on if either file is gone or is another. Raises ``StoreReplaced``."""
-        for name, identity in self._files:
-            if identity is not None and _identity(name) != identity:
+        for name, file in self._files:
+            if file is not None and identity(name) != file:
                 raise StoreReplaced(
                     f"{name} was deleted or replaced while this program had it open: what it "
                     f"writes would be lost. Nothing of this call was written. Stop every program "
                     f"that uses it, put the right file back together with its -wal, and start "
                     f"them again."
                 )
-
-
-def _identity(name: str) -> tuple[int, int] | None:
-    """Return which file a name leads to, or nothing if there is none."""
-    try:
-        found = os.stat(name)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

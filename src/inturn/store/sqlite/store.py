@@ -64,6 +64,7 @@ from inturn.store.sqlite import (
 )
 from inturn.store.sqlite.connection import MEMORY, Synchronous, open_reader
 from inturn.store.sqlite.faults import not_open
+from inturn.store.sqlite.inheritance import Identity, note_closed, note_open
 from inturn.store.sqlite.leases import extend
 from inturn.store.sqlite.opening import migrate_closed, open_checked
 from inturn.store.sqlite.reader import Reader
@@ -93,6 +94,7 @@ class SqliteStore:
         self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
+        self._file: Identity | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._waiters: Waiters | None = None
@@ -118,6 +120,7 @@ class SqliteStore:
         self._waiters.stir = self._writer.stir
         if self.is_private:
             return
+        self._file = note_open(self.path)
         try:
             self._reader = Reader(await asyncio.to_thread(reading), self.path, self._clock)
         except BaseException:
@@ -130,6 +133,8 @@ class SqliteStore:
         self._waiters = self._reader = self._writer = None
         for part in parts:
             await asyncio.to_thread(part.close)
+        file, self._file = self._file, None
+        note_closed(file)
 
     async def migrate(self) -> int:
         """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
