@@ -126,6 +126,8 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.StoreTroubled():
             log.warning("worker %s: %s Trying again.", event.worker, event.error)
+        case worker_events.PruneFailed():
+            log.warning("worker %s: old history stays for now: %s", event.worker, event.error)
         case worker_events.StoreBack():
             log.info("worker %s: the store answers again after %.1f s", event.worker, event.seconds)
         case worker_events.Stopping(running=0):

@@ -104,6 +104,12 @@ class StoreTroubled(WorkerEvent, frozen=True, kw_only=True):
     error: str
 
 
+class PruneFailed(WorkerEvent, frozen=True, kw_only=True):
+    """What is finished and past its time could not be taken away; it is tried again in minutes."""
+
+    error: str
+
+
 class StoreBack(WorkerEvent, frozen=True, kw_only=True):
     """The store answers again, after so long a time."""
 

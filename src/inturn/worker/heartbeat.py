@@ -14,6 +14,7 @@ from inturn.model.errors import StoreError
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.store.protocol import Store
+from inturn.worker.upkeep import Upkeep
 
 BEATS_PER_LEASE = 3
 BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
@@ -49,6 +50,10 @@ class Watched(Protocol):
 
     def beaten(self) -> None:
         """Hear that a step was made, and that the store answered."""
+        ...
+
+    def not_pruned(self, error: StoreError) -> None:
+        """Hear that the store could not be pruned."""
         ...
 
 
@@ -96,14 +101,19 @@ class Heartbeat:
         self._watched.troubled(error)
 
     async def run(self, stopped: asyncio.Event) -> None:
-        """Step until told to stop."""
-        while not stopped.is_set():
-            await self.step()
-            try:
-                async with asyncio.timeout(self.pause_seconds):
-                    await stopped.wait()
-            except TimeoutError:
-                pass
+        """Step until told to stop, and see to the store's upkeep beside it."""
+        upkeep = asyncio.create_task(Upkeep(self._store, self._watched.not_pruned).run())
+        try:
+            while not stopped.is_set():
+                await self.step()
+                try:
+                    async with asyncio.timeout(self.pause_seconds):
+                        await stopped.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -111,3 +111,7 @@ class Presence:
     def beaten(self) -> None:
         """Hear that the store answers."""
         self._vitals.beaten()
+
+    def not_pruned(self, error: StoreError) -> None:
+        """Hear that the store could not be pruned, which is no trouble for the jobs in hand."""
+        self._vitals.neglected(error)

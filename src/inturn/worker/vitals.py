@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from inturn.model.errors import StoreUnavailable
-from inturn.model.worker_events import StoreBack, StoreTroubled
+from inturn.model.worker_events import PruneFailed, StoreBack, StoreTroubled
 from inturn.worker.pulse import TURN_SECONDS, Health, Pulse
 from inturn.worker.record import Record
 
@@ -72,6 +72,10 @@ class Vitals:
         if self._pulse.trouble(who, monotonic()):
             said = str(error) or "the store did not answer in time."
             self._record.tell(StoreTroubled(worker=self._worker, error=said))
+
+    def neglected(self, error: Exception) -> None:
+        """Say that the store's upkeep failed; its work goes on."""
+        self._record.tell(PruneFailed(worker=self._worker, error=str(error)))
 
     def given_up(self, who: str) -> None:
         """Hear that the store did not do its work, and will not be asked again."""
