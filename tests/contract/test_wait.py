@@ -8,8 +8,9 @@ import time
 import pytest
 
 from inturn.model.errors import InvalidName, OutOfBounds
+from inturn.store.address import connect
 from inturn.store.protocol import Store
-from tests.contract.support import claim, enqueue, ids, job
+from tests.contract.support import claim, claim_one, enqueue, fail, ids, job, settle
 
 SOON = 30.0
 
@@ -64,3 +65,34 @@ async def test_a_wait_for_what_is_no_queue_harms_nobody(store: Store, queue: str
 async def test_a_wait_takes_a_proper_time(store: Store, seconds: float) -> None:
     with pytest.raises(OutOfBounds):
         await store.wait(["q"], timeout_seconds=seconds)
+
+
+@pytest.mark.parametrize("suspect", [False, True], ids=["retry", "suspect"])
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("paused", [False, True], ids=["of another kind", "in a paused queue"])
+async def test_a_wait_does_not_tell_for_ever_of_what_is_due_and_nobody_takes(
+    store_url: str, key: str | None, suspect: bool, paused: bool
+) -> None:
+    store = connect(store_url)  # with the time as it is
+    await store.open()
+    try:
+        await enqueue(store, job(queue="q", key=key, kind="theirs"))
+        if suspect:
+            await claim(store, queue="q", lease_seconds=0.001)
+            await asyncio.sleep(0.01)
+            await store.reclaim()
+        else:
+            await settle(store, fail(await claim_one(store, queue="q"), delay=0.001))
+            await asyncio.sleep(0.01)
+        if paused:
+            await store.pause("q", by="a person")
+        told = []
+        for _ in range(6):
+            told.append(await store.wait(["q"], timeout_seconds=0.02))
+            assert not await claim(store, queue="q", kinds=["ours"], suspects_max=0)
+        assert not any(told[3:])
+        if paused:
+            await store.resume("q")
+        assert await claim(store, queue="q", suspects_max=1)
+    finally:
+        await store.close()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,8 @@ from inturn.store.protocol import Page, Pruned
 LOCKED_SECONDS = (0.01, 0.04, 0.2)
 """How long to wait before asking again for leases that somebody has locked, each time."""
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
 
 class PostgresStore:
     """A store that many machines share.
@@ -89,6 +91,7 @@ class PostgresStore:
             pooler=pooler,
         )
         self._listener = Listener(self._pool)
+        self._due_known_at: dict[str, datetime] = {}
         self._producer = Producer(self._pool, self._now)
 
     # Life
@@ -262,15 +265,25 @@ class PostgresStore:
         check_queues(queues)
         check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         with self._listener.hearing(queues) as woken:
-            due = await self._pool.run(
-                lambda connection: connection.fetchrow(query("next_due"), list(queues))
-            )
-            if self._clock is None and due["due"] is not None:
-                seconds = (due["due"] - due["now"]).total_seconds()
-                if seconds <= timeout_seconds:
-                    await self._listener.wait(woken, timeout_seconds=seconds)
-                    return True
+            seconds = await self._seconds_to_due(queues) if self._clock is None else None
+            if seconds is not None and seconds <= timeout_seconds:
+                await self._listener.wait(woken, timeout_seconds=seconds)
+                return True
             return await self._listener.wait(woken, timeout_seconds=timeout_seconds)
+
+    async def _seconds_to_due(self, queues: list[str]) -> float | None:
+        """Return in how many seconds something is due in one of the queues, if anything will be.
+
+        What is due already is told of once: if it is there the next time, too, nobody here may take
+        it, for its queue is paused or its kind is another's.
+        """
+        known = [self._due_known_at.get(queue, _LONG_AGO) for queue in queues]
+        due, now = await self._pool.run(
+            lambda connection: connection.fetchrow(query("next_due"), queues, known)
+        )
+        if due is not None and due <= now:
+            self._due_known_at.update(dict.fromkeys(queues, now))
+        return None if due is None else (due - now).total_seconds()
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives."""

@@ -1,25 +1,30 @@
 -- When the next delayed job or retry of these queues is due, or a lane is to be looked at again,
--- and what time it is there. One look at the end of an index for each queue and kind of wait.
+-- and what time it is there. What was due by $2, a time for each queue, is known and does not count:
+-- it is still there because nobody here may take it. One look into an index for each queue and kind
+-- of wait.
 select min(least(delayed.run_at, parked.run_at, suspect.run_at, asleep.ready_at,
                  unsure.look_at)) as due,
        clock_timestamp() as now
-from unnest($1::text[]) as q(name)
+from unnest($1::text[], $2::timestamptz[]) as q(name, known_at)
 left join lateral (
-    select run_at from inturn.parked where queue = q.name and delayed order by run_at limit 1
+    select run_at from inturn.parked
+    where queue = q.name and delayed and run_at > q.known_at order by run_at limit 1
 ) delayed on true
 left join lateral (
     select run_at from inturn.parked
-    where queue = q.name and token is null and not suspect and not delayed order by run_at limit 1
+    where queue = q.name and token is null and not suspect and not delayed and run_at > q.known_at
+    order by run_at limit 1
 ) parked on true
 left join lateral (
-    select run_at from inturn.parked where queue = q.name and token is null and suspect
+    select run_at from inturn.parked
+    where queue = q.name and token is null and suspect and run_at > q.known_at
     order by run_at limit 1
 ) suspect on true
 left join lateral (
-    select ready_at from inturn.lane where queue = q.name and ready_at is not null
+    select ready_at from inturn.lane where queue = q.name and ready_at > q.known_at
     order by ready_at limit 1
 ) asleep on true
 left join lateral (
-    select look_at from inturn.lane where queue = q.name and look_at is not null
+    select look_at from inturn.lane where queue = q.name and look_at > q.known_at
     order by look_at limit 1
 ) unsure on true
