@@ -153,6 +153,17 @@ async def test_a_pool_that_others_keep_busy_says_so_after_a_while(database: str)
         assert await quickly(store.queues()) == []
 
 
+async def test_a_url_says_how_many_connections_a_store_may_have(database: str) -> None:
+    store = connect(f"{database}?connections_max=12&application_name=shop")
+    await store.open()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(12):
+                await quickly(stack.enter_async_context(store.transaction()))
+    finally:
+        await store.close()
+
+
 async def test_what_was_cut_off_and_then_finds_no_connection_may_be_committed(
     database: str,
 ) -> None:

@@ -89,10 +89,10 @@ class Pool:
         patience_seconds: float = 30.0,
         pooler: bool = False,
     ) -> None:
-        self.url, marked = read_url(url)
-        self.pooler = pooler or marked
+        address = read_url(url)
+        self.url, self.pooler = address.url, pooler or address.pooler
         self.patience_seconds = patience_seconds
-        self._connections_max = connections_max
+        self._connections_max = address.connections_max or connections_max
         self._settings = {
             "application_name": application_name(url),
             "statement_timeout": str(int(statement_seconds * 1000)),
@@ -183,7 +183,7 @@ class Pool:
             f"all {self._connections_max} connections of this store are in use, and none came back "
             f"within {self.patience_seconds:g} s. Nothing was sent; try again. Keep transactions "
             f"short, call no other verb of the store inside one, or give the store a larger "
-            f"connections_max."
+            f"connections_max (in its URL: ?connections_max=50)."
         )
 
     def keep(self, pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from inturn.model.errors import InvalidStoreURL
 from inturn.store.options import Known, read_options
 
 PORT_MAX = 65_535
+CONNECTIONS_MAX = 10_000
 
 _KNOWN: Known = {
     "pooler": ("transaction",),
+    "connections_max": None,
     "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
     "sslcert": None,
     "sslkey": None,
@@ -39,8 +42,16 @@ _KNOWN: Known = {
 }  # fmt: skip
 
 
-def read_url(url: str) -> tuple[str, bool]:
-    """Return the URL as asyncpg takes it, and whether it says ``pooler=transaction``."""
+class Address(NamedTuple):
+    """What the URL of a store says: to asyncpg, and to us."""
+
+    url: str  # as asyncpg takes it
+    pooler: bool  # it says ``pooler=transaction``
+    connections_max: int | None
+
+
+def read_url(url: str) -> Address:
+    """Part a URL into asyncpg's share and ours."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -52,14 +63,27 @@ def read_url(url: str) -> tuple[str, bool]:
             _check_port(named[1])
     for port in options["port"].split(",") if "port" in options else ():
         _check_port(port)
-    if options.pop("pooler", None) is None:
-        return url, False
-    return urlunsplit(parts._replace(query=urlencode(options))), True
+    pooler = options.pop("pooler", None) is not None
+    connections_max = options.pop("connections_max", None)
+    if pooler or connections_max is not None:
+        url = urlunsplit(parts._replace(query=urlencode(options)))
+    return Address(url, pooler, _number_of_connections(connections_max))
 
 
 def application_name(url: str) -> str:
     """Return what connections are called in the server's lists: as the URL says, or inturn."""
     return dict(parse_qsl(urlsplit(url).query)).get("application_name") or "inturn"
+
+
+def _number_of_connections(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= CONNECTIONS_MAX):
+        raise InvalidStoreURL(
+            f"the store's address has connections_max={text!r}; it is a number from 1 to "
+            f"{CONNECTIONS_MAX}."
+        )
+    return int(text)
 
 
 def _check_port(port: str) -> None:
