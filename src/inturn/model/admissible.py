@@ -28,6 +28,12 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
             f"a batch holds {len(jobs):,} jobs; the bound is {bounds.ENQUEUE_JOBS_MAX:,}. "
             f"Send several batches."
         )
+    if len(jobs) == 1:  # as most often, and without what concerns several
+        _check_job(jobs[0], None)
+        check_id("id of a job", jobs[0].id)
+        if not jobs[0].id.int:
+            raise _nil_id()
+        return
     number = 0
     try:
         for number, job in enumerate(jobs):
@@ -48,9 +54,13 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
     if len(ids) != len(jobs):
         raise OutOfBounds("two jobs of one batch have the same id. Leave the ids to inturn.")
     if _NIL in ids:
-        raise BadInput("the id of a job is the nil UUID, all zeros. Leave the ids to inturn.")
+        raise _nil_id()
     if any(job.after for job in jobs):
         _check_cycle(_waits(jobs, ids))
+
+
+def _nil_id() -> BadInput:
+    return BadInput("the id of a job is the nil UUID, all zeros. Leave the ids to inturn.")
 
 
 def _check_job(job: NewJob, before: NewJob | None) -> None:

@@ -77,7 +77,7 @@ class Company:
         return (
             len(jobs) <= SMALL_JOBS_MAX
             and all(map(is_plain, jobs))
-            and sum(len(job.payload) for job in jobs) <= SMALL_CHARS_MAX
+            and sum([len(job.payload) for job in jobs]) <= SMALL_CHARS_MAX
             and not (self._apart and any(line in self._apart for line in _lines(jobs)))
         )
 
