@@ -1,0 +1,54 @@
+"""001-24: every SQL statement that inturn keeps in a file is understood by the real schema."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import asyncpg
+import inturn.store.postgres
+import inturn.store.sqlite.queries
+from inturn.store.postgres.store import PostgresStore
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.store import SqliteStore
+
+ON_POSTGRES = sorted(Path(inturn.store.postgres.__file__).with_name("queries").glob("*.sql"))
+ON_SQLITE = sorted(Path(inturn.store.sqlite.queries.__file__).parent.glob("*.sql"))
+
+COMMAND = re.compile(r"^\s*do \$\$", re.MULTILINE)  # which PostgreSQL reads when it runs it
+
+
+async def test_001_24_every_statement_runs_against_the_schema_on_postgresql(
+    postgres_url: str,
+) -> None:
+    store = PostgresStore(postgres_url)
+    await store.migrate()
+    await store.close()
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        for path in ON_POSTGRES:
+            text = path.read_text(encoding="utf-8")
+            if not COMMAND.search(text):
+                assert await connection.prepare(text), path.name
+    finally:
+        await connection.close()
+    assert len(ON_POSTGRES) > 40
+
+
+async def test_001_24_every_statement_runs_against_the_schema_on_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "work.db"
+    store = SqliteStore(str(path))
+    await store.migrate()
+    connection = sqlite3.connect(path)
+    connection.create_function("uuid", 1, str)  # as those who check have it
+    try:
+        for found in ON_SQLITE:
+            text = query(found.stem)
+            named = dict.fromkeys(re.findall(r"[:@](\w+)", text))
+            numbered = [int(one) for one in re.findall(r"\?(\d+)", text)]
+            unnamed = [None] * max(numbered, default=text.count("?"))
+            connection.execute(f"explain {text}", named or unnamed)
+    finally:
+        connection.close()
+    assert len(ON_SQLITE) > 40
