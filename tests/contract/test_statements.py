@@ -7,9 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import asyncpg
+
 import inturn.store.postgres
 import inturn.store.sqlite.queries
 from inturn.store.postgres.store import PostgresStore
+from inturn.store.sqlite.check import add_functions
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.store import SqliteStore
 
@@ -30,7 +32,7 @@ async def test_001_24_every_statement_runs_against_the_schema_on_postgresql(
         for path in ON_POSTGRES:
             text = path.read_text(encoding="utf-8")
             if not COMMAND.search(text):
-                assert await connection.prepare(text), path.name
+                await connection.prepare(text)
     finally:
         await connection.close()
     assert len(ON_POSTGRES) > 40
@@ -41,7 +43,7 @@ async def test_001_24_every_statement_runs_against_the_schema_on_sqlite(tmp_path
     store = SqliteStore(str(path))
     await store.migrate()
     connection = sqlite3.connect(path)
-    connection.create_function("uuid", 1, str)  # as those who check have it
+    add_functions(connection)
     try:
         for found in ON_SQLITE:
             text = query(found.stem)
