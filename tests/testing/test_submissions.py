@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
@@ -80,6 +81,11 @@ def test_what_is_said_stays_said(shop: Shop, sandbox: Sandbox) -> None:
     sandbox.assert_submitted(shop.send.using(delay=30))
     sandbox.assert_not_submitted(shop.send.using(key=None).using(delay=30))
     sandbox.assert_submitted(shop.send.using(key=None).using(key="k"))
+
+
+def test_what_using_leaves_as_it_was_is_not_said(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.using(key="k", delay=30, dedupe="mail-42").submit_sync("a")
+    sandbox.assert_submitted(shop.send.using(key=UNSET, delay=None, dedupe=UNSET))
 
 
 def test_jobs_that_must_be_done_first_may_be_said_to_be_none(shop: Shop, sandbox: Sandbox) -> None:

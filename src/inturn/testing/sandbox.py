@@ -100,6 +100,8 @@ class Sandbox:
     ) -> Drained:
         """Run everything that may run now on a worker, until nothing is left; say what ran.
 
+        To the app's start and stop hooks it is one worker, however much time passes.
+
         - ``advance``: let so much time pass meanwhile, from one job that becomes due to the next;
         - ``raising``: raise the first error that a handler raised, when all has run. ``RetryLater``
           is none. With False errors are in what is returned;
@@ -132,8 +134,9 @@ class Sandbox:
     async def run(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a job's handler as a worker would, without submitting it, and return its result.
 
-        Arguments and result are written and read as a store would keep them. What the handler
-        raises is raised. Its context says that this is the first attempt.
+        Arguments and result are written and read as a store would keep them, and what surrounds
+        an attempt, ``@app.around``, surrounds it. What the handler raises is raised. Its context
+        says that this is the first attempt. No worker starts, so no start hook is called.
         """
         self._check_entered()
         return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
