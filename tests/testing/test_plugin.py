@@ -67,6 +67,69 @@ async def test_it_runs_again(inturn_sandbox):
     assert len((await inturn_sandbox.drain()).done) == 1
 """
 
+OWN_LOOP = """
+import asyncio
+import pytest
+import pytest_asyncio
+from inturn.testing import DrainTimeout
+
+@pytest_asyncio.fixture
+async def is_at_home(inturn_app):
+    loop = asyncio.get_running_loop()  # a client that is made here can be used on no other
+
+    @inturn_app.job
+    async def is_at_home() -> bool:
+        return asyncio.get_running_loop() is loop
+
+    await is_at_home.submit()
+    return is_at_home
+
+@pytest.mark.asyncio
+async def test_a_drain(inturn_sandbox, is_at_home):
+    ticket = await is_at_home.submit()
+    assert len((await inturn_sandbox.drain()).done) == 2
+    assert await ticket.result(timeout=1)
+
+class TestInAClass:
+    @pytest.mark.asyncio
+    async def test_a_handler_alone(self, inturn_sandbox, is_at_home):
+        assert await inturn_sandbox.run(is_at_home)
+
+@pytest.mark.asyncio
+async def test_one_that_hangs(inturn_sandbox, monkeypatch):
+    monkeypatch.setattr("inturn.testing.drain.ENDING_SECONDS", 0.1)
+
+    @inturn_sandbox.app.job
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    await hang.submit()
+    with pytest.raises(DrainTimeout):
+        await inturn_sandbox.drain(timeout=0.5)
+
+@pytest.mark.asyncio
+async def test_code_that_is_not_async(inturn_sandbox):
+    @inturn_sandbox.app.job
+    def note(n: int) -> None:
+        if n:
+            note.submit_sync(n - 1)
+
+    await asyncio.to_thread(note.submit_sync, 3)
+    assert len((await inturn_sandbox.drain()).done) == 4
+
+@pytest.fixture
+def left(inturn_sandbox):
+    yield
+    assert len(inturn_sandbox.drain_sync().done) == 1
+
+@pytest.mark.asyncio
+async def test_one_that_leaves_something_to_a_plain_fixture(inturn_app, left):
+    @inturn_app.job
+    async def last() -> None: ...
+
+    await last.submit()
+"""
+
 FRESH = """
 def test_a_new_app(inturn_app, inturn_sandbox):
     @inturn_app.job
@@ -108,6 +171,44 @@ def test_async_tests_use_the_fixtures(inner: pytest.Pytester) -> None:
 def test_async_and_plain_tests_may_be_mixed(inner: pytest.Pytester) -> None:
     inner.makepyfile(test_plain=PLAIN, test_async=ASYNC)
     run(inner, "-o", "asyncio_default_test_loop_scope=session").assert_outcomes(passed=5)
+
+
+def test_handlers_of_async_tests_run_on_the_tests_own_loop(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nfilterwarnings = error")
+    pytester.makepyfile(test_own_loop=OWN_LOOP)
+    run(pytester).assert_outcomes(passed=5)
+
+
+def test_an_async_fixture_has_them_there_on_any_store(
+    pytester: pytest.Pytester, postgres_url: str
+) -> None:
+    pytester.makeini("[pytest]\nfilterwarnings = error")
+    pytester.makepyfile(
+        f"""
+        import asyncio
+        import pytest
+        import pytest_asyncio
+        from inturn.testing import private
+
+        @pytest_asyncio.fixture
+        async def sandbox():
+            async with private(store={postgres_url!r}) as sandbox:
+                yield sandbox
+
+        @pytest.mark.asyncio
+        async def test_it(sandbox):
+            loop = asyncio.get_running_loop()
+
+            @sandbox.app.job
+            async def is_at_home() -> bool:
+                return asyncio.get_running_loop() is loop
+
+            ticket = await is_at_home.submit()
+            await sandbox.drain()
+            assert await ticket.result(timeout=1)
+        """
+    )
+    run(pytester).assert_outcomes(passed=1)
 
 
 def test_without_the_setting_there_is_a_new_app(pytester: pytest.Pytester) -> None:

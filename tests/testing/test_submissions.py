@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
@@ -47,6 +49,50 @@ def test_options_are_compared_where_the_test_says_them(shop: Shop, sandbox: Sand
     sandbox.assert_not_submitted(shop.send.using(delay=31))
     sandbox.assert_not_submitted(shop.send.using(dedupe="mail-43"))
     sandbox.assert_not_submitted(shop.send.using(queue="slow"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"key": "k"}, {"key": None}),
+        ({"delay": 30}, {"delay": 0}),
+        ({"priority": 2}, {"priority": 0}),
+        ({"queue": "slow"}, {"queue": "mail"}),
+        ({"round": 7}, {"round": 0}),
+        ({"dedupe": "mail-42"}, {"dedupe": None}),
+        ({"dedupe": "mail-42", "dedupe_seconds": 60.0}, {"dedupe_seconds": 61.0}),
+    ],
+)
+def test_what_is_said_as_it_is_declared_is_compared_too(
+    shop: Shop, sandbox: Sandbox, given: dict[str, Any], said: dict[str, Any]
+) -> None:
+    expected = shop.send.using(**said)
+    shop.send.using(**given).submit_sync("a")
+    sandbox.assert_submitted(shop.send.using(), "a")
+    sandbox.assert_not_submitted(expected)
+    with pytest.raises(AssertionError, match=f"using {next(iter(said))}\n      expected"):
+        sandbox.assert_submitted(expected, "a")
+    expected.submit_sync("b")
+    assert sandbox.assert_submitted(expected).arguments == {"to": "b"}
+
+
+def test_what_is_said_stays_said(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.using(key="k", delay=30).submit_sync("a")
+    sandbox.assert_submitted(shop.send.using(delay=30))
+    sandbox.assert_not_submitted(shop.send.using(key=None).using(delay=30))
+    sandbox.assert_submitted(shop.send.using(key=None).using(key="k"))
+
+
+def test_what_using_leaves_as_it_was_is_not_said(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.using(key="k", delay=30, dedupe="mail-42").submit_sync("a")
+    sandbox.assert_submitted(shop.send.using(key=UNSET, delay=None, dedupe=UNSET))
+
+
+def test_jobs_that_must_be_done_first_may_be_said_to_be_none(shop: Shop, sandbox: Sandbox) -> None:
+    first = shop.send.submit_sync("a")
+    shop.send.using(after=[first]).submit_sync("b")
+    assert sandbox.assert_submitted(shop.send.using(after=[first])).arguments["to"] == "b"
+    sandbox.assert_not_submitted(shop.send.using(after=[]), "b")
 
 
 def test_dedupe_by_the_arguments_is_not_any_dedupe(shop: Shop, sandbox: Sandbox) -> None:

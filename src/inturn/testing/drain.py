@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from copy import copy
 from datetime import datetime
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from inturn.model.admissible import check_number
 from inturn.model.job import JobState, JobView
 from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
+from inturn.queue.hooks import Hooks
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
@@ -39,6 +41,35 @@ class Drain:
         """Run what may run now, and what becomes due until a time, each at its time."""
         drained = self._ledger.drained = Drained()
         self._stops_at = asyncio.get_running_loop().time() + self._timeout
+        # In a task of its own: what hooks set in context variables is not for the test.
+        await asyncio.ensure_future(self._run(store, ends_at))
+        return drained
+
+    async def _run(self, store: Store, ends_at: datetime) -> None:
+        """Be one worker to the app's hooks, however many it takes for time to pass."""
+        if not self._app.jobs:
+            await self._pass_time(store, ends_at)
+            return
+        hooks = self._app.hooks
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._call, "on_stop", hooks.stop, seconds_min=ENDING_SECONDS)
+            await self._call("on_start", hooks.start, seconds_min=0.0)
+            await self._pass_time(store, ends_at)
+
+    async def _call(
+        self, name: str, hooks: Callable[[], Awaitable[None]], *, seconds_min: float
+    ) -> None:
+        """Call hooks, here, so that jobs see the context variables that they set."""
+        limit = asyncio.timeout(max(self._left(), seconds_min))
+        try:
+            async with limit:
+                await hooks()
+        except TimeoutError:
+            if limit.expired():
+                self._complain(f"a hook of {name}")
+            raise
+
+    async def _pass_time(self, store: Store, ends_at: datetime) -> None:
         while True:
             await store.reclaim()  # what others lost is found at once, not by the next sweep
             if self._app.jobs:
@@ -49,7 +80,6 @@ class Drain:
             self._clock.move_to(due)
         if self._clock.now() < ends_at:
             self._clock.move_to(ends_at)
-        return drained
 
     async def _work(self) -> None:
         """Let a worker work until all is still in every queue that jobs were submitted to."""
@@ -61,9 +91,8 @@ class Drain:
             running = asyncio.ensure_future(worker.run())
             still = asyncio.ensure_future(self._ledger.still(queues))
             try:
-                left = self._stops_at - asyncio.get_running_loop().time()
                 await asyncio.wait(
-                    {running, still}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                    {running, still}, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED
                 )
                 if running.done():
                     running.result()
@@ -78,10 +107,12 @@ class Drain:
         declared = {job.options.queue for job in self._app.jobs.values()}
         return declared | {one.queue for one in self._ledger.submissions.values()}
 
-    def _complain(self) -> NoReturn:
-        running = [
-            f"{job.kind!r} {job.id} (attempt {job.attempt})" for job in self._ledger.in_hand.jobs
-        ]
+    def _left(self) -> float:
+        return self._stops_at - asyncio.get_running_loop().time()
+
+    def _complain(self, *running: str) -> NoReturn:
+        jobs = self._ledger.in_hand.jobs
+        running += tuple(f"{job.kind!r} {job.id} (attempt {job.attempt})" for job in jobs)
         most, advice = self._ledger.ran_most(), ""
         if most is not None and most[1] > 1:
             advice = f"{most[0]!r} ran {most[1]:,} times: does it submit itself for ever? "
@@ -123,6 +154,7 @@ def _view(app: App, ledger: Ledger) -> App:
     """Return the app for a worker in this process, its store watched by the sandbox already."""
     view = copy(app)
     view.jobs = {kind: _here(job) for kind, job in app.jobs.items()}
+    view.hooks = Hooks()  # the drain calls them; what surrounds an attempt is found by its job
     return watched_jobs(view, ledger)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,11 +31,13 @@ def inturn_store() -> str:
 
 
 @pytest.fixture
-def inturn_sandbox(pytestconfig: pytest.Config, inturn_store: str) -> Iterator[Sandbox]:
+def inturn_sandbox(request: pytest.FixtureRequest, inturn_store: str) -> Iterator[Sandbox]:
     """The app that the setting inturn_app names, or a new one, on a private store."""
-    from inturn.testing.sandbox import private
+    from inturn.testing.sandbox import Sandbox
 
-    with private(_named_app(pytestconfig.getini("inturn_app")), store=inturn_store) as sandbox:
+    app = _named_app(request.config.getini("inturn_app"))
+    is_async = iscoroutinefunction(getattr(request, "function", None))
+    with Sandbox(app, store=inturn_store, settles_late=is_async) as sandbox:
         yield sandbox
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -45,15 +45,21 @@ class RehearsedWay:
 
 
 async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
-    """Call a handler with arguments and a result that went through a payload."""
+    """Call a handler, inside what surrounds an attempt, with arguments and a result that went
+    through a payload.
+    """
     payload = job.call(*args, **kwargs).new.payload
     positional, named = job.arguments.decode(payload)
+    context = rehearsed_context(job, app, payload=payload)
     if job.has_context:
-        positional = [rehearsed_context(job, app, payload=payload), *positional]
-    if job.is_async:
-        value = await job.function(*positional, **named)
-    else:
-        value = await asyncio.to_thread(job.function, *positional, **named)
+        positional = [context, *positional]
+
+    def called() -> Awaitable[Any]:
+        if job.is_async:
+            return job.function(*positional, **named)  # type: ignore[no-any-return]
+        return asyncio.to_thread(job.function, *positional, **named)
+
+    value: Any = await app.hooks.surround(context, called)
     if value is None or job.keep_result is None:
         return value  # type: ignore[no-any-return]
     result: R = decode_result(encode_result(value) or "null", job.result_hint)

@@ -46,14 +46,27 @@ class Sandbox:
 
     Everything of the app goes to the private store while the sandbox is entered: its jobs'
     ``submit``, its tickets, its workers. Afterwards the app is as it was.
+
+    Entered by ``async with`` its handlers run on the loop it is used on, entered by ``with`` on
+    that of a thread. ``settles_late``: entered by ``with`` it is for a test that is async, on whose
+    loop, which does not run yet, they are to run.
     """
 
-    def __init__(self, app: App | None, *, store: str, clock: HandClock | None) -> None:
+    def __init__(
+        self,
+        app: App | None,
+        *,
+        store: str,
+        clock: HandClock | None = None,
+        settles_late: bool = False,
+    ) -> None:
         self.clock = clock or HandClock()
         self._private = App(store, clock=self.clock)
         self.app = App(store, clock=self.clock) if app is None else app
         self._ledger = Ledger(self.clock, self.app.jobs.get)
         self._before: dict[str, Any] | None = None
+        # A store in memory serves any loop, so that it can wait for the first that asks.
+        self._settles_late = settles_late and store == MEMORY
 
     # What was submitted
 
@@ -100,6 +113,8 @@ class Sandbox:
     ) -> Drained:
         """Run everything that may run now on a worker, until nothing is left; say what ran.
 
+        To the app's start and stop hooks it is one worker, however much time passes.
+
         - ``advance``: let so much time pass meanwhile, from one job that becomes due to the next;
         - ``raising``: raise the first error that a handler raised, when all has run. ``RetryLater``
           is none. With False errors are in what is returned;
@@ -132,8 +147,9 @@ class Sandbox:
     async def run(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a job's handler as a worker would, without submitting it, and return its result.
 
-        Arguments and result are written and read as a store would keep them. What the handler
-        raises is raised. Its context says that this is the first attempt.
+        Arguments and result are written and read as a store would keep them, and what surrounds
+        an attempt, ``@app.around``, surrounds it. What the handler raises is raised. Its context
+        says that this is the first attempt. No worker starts, so no start hook is called.
         """
         self._check_entered()
         return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
@@ -152,6 +168,8 @@ class Sandbox:
         if _runs_a_loop():
             raise BadInput("this is async code: enter the sandbox with `async with`.")
         self._enter()
+        if self._settles_late:
+            return self
         try:
             self._sync(self._check_empty())
         except BaseException:

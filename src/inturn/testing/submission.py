@@ -18,6 +18,7 @@ from inturn.model.payload import encode_payload
 from inturn.policy.dedupe import default_dedupe
 from inturn.queue.arguments import encode_other
 from inturn.queue.job import Job
+from inturn.testing.said import options_said
 
 _MISSING = object()
 
@@ -46,7 +47,7 @@ class Submission:
 class Expected:
     """What a test expects of a submission: its job, and as many arguments and options as it says.
 
-    The options are those that ``job.using(…)`` changed.
+    The options are those that ``job.using(…)`` says.
     """
 
     def __init__(self, job: Job[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -61,7 +62,7 @@ class Expected:
         self._defaults = {
             one.name: one.default for one in parameters if one.default is not one.empty
         }
-        self._options = _changed_options(job)
+        self._options = options_said(job)
 
     def differences(self, found: Submission) -> dict[str, tuple[Any, Any]]:
         """Return what is not as expected: by name, what was expected and what was found."""
@@ -74,7 +75,7 @@ class Expected:
             if value != wanted:
                 differences[name] = (wanted, value)
         for name, wanted in self._options.items():
-            value = getattr(found, name)
+            value = found.new.dedupe_seconds if name == "dedupe_seconds" else getattr(found, name)
             if value != (_dedupe(wanted, found) if name == "dedupe" else wanted):
                 differences[f"using {name}"] = (wanted, value)
         return differences
@@ -128,13 +129,6 @@ def submission(new: NewJob, job: Job[Any, Any] | None, at: datetime) -> Submissi
         at=at,
         new=new,
     )
-
-
-def _changed_options(job: Job[Any, Any]) -> dict[str, Any]:
-    declared = job.app.jobs[job.kind].options
-    given = msgspec.structs.asdict(job.options)
-    del given["dedupe_seconds"]  # a length of memory, and not what was submitted
-    return {name: value for name, value in given.items() if value != getattr(declared, name)}
 
 
 def _dedupe(wanted: str | bool | None, found: Submission) -> str | None:
