@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from inturn.executor import Failure, LocalTicket
 from inturn.model import events
 from inturn.model.errors import (
     EarlierFailure,
@@ -166,6 +167,46 @@ async def test_004_06_an_error_handler_that_fails_harms_nothing(
     assert len(calls) == 2
     assert "the error handler failed on a job of key 'one'" in caplog.text
     assert "a listener failed" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [events.Accepted, events.Ran, events.Failed, events.Retried])
+@pytest.mark.parametrize("raised", [SystemExit(1), Strange("odd"), asyncio.CancelledError()])
+async def test_whatever_a_listener_raises_slots_go_on(
+    raised: BaseException, kind: type[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def listener(event: events.Event) -> None:
+        if isinstance(event, kind):
+            raise raised
+
+    def bad() -> None:
+        raise ValueError("no")
+
+    async with Running(slots=1, max_attempts=2, base_backoff=0, listeners=[listener]) as executor:
+        for job in (bad, Failing(9), lambda: "fine", fine, lambda: fine()):
+            await executor.submit("one", job)
+        assert await executor.run("one", fine) == "fine"
+        await asyncio.wait_for(executor.stop(), SECONDS_MAX)
+    assert "a listener failed" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["listener", "handler"])
+def test_ctrl_c_inside_a_listener_or_handler_reaches_the_program(where: str) -> None:
+    tickets: list[LocalTicket] = []
+
+    def interrupted(event: object) -> None:
+        if isinstance(event, events.Failed | Failure):
+            raise KeyboardInterrupt
+
+    async def main() -> None:
+        listeners, handler = ([interrupted], None) if where == "listener" else ([], interrupted)
+        executor = Running(max_attempts=1, listeners=listeners, error_handler=handler)
+        tickets.append(await executor.submit("one", Failing(1)))
+        tickets.append(await executor.submit("two", asyncio.Event().wait))
+        await asyncio.sleep(SECONDS_MAX)
+
+    with pytest.raises(KeyboardInterrupt):
+        jump(main)
+    assert [type(ticket.error) for ticket in tickets] == [ValueError, JobCancelled]
 
 
 async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -218,6 +218,7 @@ class Turns:
             handler(Failure(ticket.key, ticket.shard, ticket.attempts, error))
         except BaseException as failed:  # whatever it raises, jobs and slots go on
             self.tell(events.HandlerFailed(ticket.key, failed))
+            self._pass_on(failed)
 
     def end_all(self, tickets: Sequence[LocalTicket], errors: Sequence[BaseException]) -> None:
         """Report and end jobs that are out of line already."""
@@ -356,8 +357,14 @@ class Turns:
         for listener in self.listeners:
             try:
                 listener(event)
-            except Exception as error:
-                log_listener_failure(listener, error)
+            except BaseException as error:  # whatever it raises, jobs and slots go on
+                log_listener_failure(listener, error)  # type: ignore[arg-type]
+                self._pass_on(error)
+
+    def _pass_on(self, error: BaseException) -> None:
+        """Let the loop know of a Ctrl-C that struck while someone was told of something."""
+        if isinstance(error, KeyboardInterrupt) and self.home is not None:
+            self.home.interrupt(error)
 
 
 def _cancelled(ticket: LocalTicket, why: str, cause: BaseException | None) -> JobCancelled:
