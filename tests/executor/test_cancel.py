@@ -13,6 +13,7 @@ import pytest
 
 import inturn
 from inturn.executor import LocalTicket
+from inturn.executor.home import ThreadSignal
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from tests.executor.support import (
@@ -76,6 +77,46 @@ async def test_004_12_cancelled_as_room_comes_free_a_job_is_taken_back_and_repor
             await submitting
         second.set()
     assert [type(failure.error) for failure in seen.failures] == [JobCancelled]
+
+
+@pytest.mark.parametrize("has_room", [False, True], ids=["no room yet", "as room comes free"])
+async def test_a_thread_that_is_interrupted_while_it_waits_for_room_takes_its_job_back(
+    monkeypatch: pytest.MonkeyPatch, has_room: bool
+) -> None:
+    seen = Seen()
+    waits, interrupted = threading.Event(), threading.Event()
+    gate, second = asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    def interrupt(signal: ThreadSignal, seconds: float | None = None) -> None:
+        waits.set()
+        assert interrupted.wait(SECONDS_MAX)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadSignal, "wait", interrupt)
+    async with Running(
+        shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX, error_handler=seen.handle
+    ) as executor:
+
+        def submit() -> None:
+            with pytest.raises(KeyboardInterrupt):
+                executor.submit_sync("one", lambda: ran.append("no"))
+
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", second.wait)
+        submitting = asyncio.create_task(asyncio.to_thread(submit))
+        await asyncio.to_thread(waits.wait)
+        if has_room:
+            gate.set()
+            while executor._lanes.room.offers:  # noqa: ASYNC110 - until its job was accepted
+                await asyncio.sleep(0)
+        interrupted.set()
+        await submitting
+        gate.set()
+        second.set()
+        assert await executor.run("one", fine) == "fine"  # whoever stood in line before it got in
+    assert not ran
+    assert [type(failure.error) for failure in seen.failures] == [JobCancelled] * has_room
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
