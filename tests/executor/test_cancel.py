@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import inturn
 from inturn.executor import LocalTicket
 from inturn.executor.home import ThreadSignal
+from inturn.executor.thread_slots import SlotThread
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from tests.executor.support import (
@@ -145,17 +148,24 @@ async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_onc
     assert len(seen.failures) == len(seen.of(events.Cancelled)) == 2
 
 
-@pytest.mark.parametrize("job", [fine, lambda: "fine"])
+@pytest.mark.parametrize("job", [fine, lambda: "fine"], ids=["async", "thread"])
 async def test_004_12_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
-    job: Callable[[], Any],
+    job: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Seen()
+    gate = threading.Event()
+    begin = SlotThread.run
+
+    def begin_late(thread: SlotThread) -> None:
+        assert gate.wait(SECONDS_MAX)
+        begin(thread)
+
+    monkeypatch.setattr(SlotThread, "run", begin_late)
     async with Running(slots=1, error_handler=seen.handle) as executor:
-        gate = threading.Event()
-        if job is not fine:  # keep the one thread busy until the job is cancelled
-            await executor.submit("zero", waiting_thread_job(gate))
         ticket = await executor.submit("one", job)
+        assert executor.free_slots == sum(executor.depths()) == 0, "it has its slot"
         assert ticket.cancel()
+        assert not ticket.ended, "it is skipped by who would have run it"
         gate.set()
         assert isinstance(await ended_with(ticket), JobCancelled)
     assert ticket.attempts == 0
@@ -184,6 +194,31 @@ def test_004_12_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -
 
     jump(main)
     assert len(seen.failures) == 1
+
+
+async def test_004_12_cancelled_before_its_backoff_is_timed_a_job_leaves_no_timer_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers: list[asyncio.TimerHandle] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Retried):
+            assert tickets[0].cancel()
+
+    def timed(delay: float, *called: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, *called)
+        if delay == 20:
+            timers.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", timed)
+    async with Running(base_backoff=20, jitter=0.0, listeners=[listen]) as executor:
+        tickets = [await executor.submit("one", Failing(9))]
+        assert isinstance(await ended_with(tickets[0]), JobCancelled)
+        assert await executor.run("one", fine) == "fine"
+    assert [timer.cancelled() for timer in timers] == [True]
 
 
 def test_004_12_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_more() -> None:
@@ -411,6 +446,21 @@ async def test_004_17_a_job_that_is_not_detached_goes_with_its_caller() -> None:
         for ticket in tickets:
             ticket.cancel()
     assert len(seen.failures) == 6
+
+
+async def test_a_job_that_is_not_detached_is_forgotten_by_its_caller_when_it_has_ended() -> None:
+    class Value:
+        pass
+
+    async def job() -> Value:
+        return Value()
+
+    async with Running() as executor:
+        value = await (await executor.submit("one", job, detached=False)).result()
+        kept = weakref.ref(value)
+        del value
+        gc.collect()
+        assert kept() is None
 
 
 @pytest.mark.parametrize("detached", [False, True])

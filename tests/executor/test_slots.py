@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
 from random import Random
@@ -130,7 +131,9 @@ def begun_at_once(
     return asyncio.Task(whole(), loop=loop, **named)
 
 
-FACTORIES = list({begun_at_once: 1, getattr(asyncio, "eager_task_factory", begun_at_once): 1})
+FACTORIES: list[Any] = [begun_at_once]
+if sys.version_info >= (3, 12):
+    FACTORIES.append(asyncio.eager_task_factory)
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
