@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 
 import inturn
 from inturn.executor import LocalTicket
+from inturn.executor.home import ThreadSignal
+from inturn.executor.thread_slots import SlotThread
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from tests.executor.support import (
@@ -78,6 +82,46 @@ async def test_004_12_cancelled_as_room_comes_free_a_job_is_taken_back_and_repor
     assert [type(failure.error) for failure in seen.failures] == [JobCancelled]
 
 
+@pytest.mark.parametrize("has_room", [False, True], ids=["no room yet", "as room comes free"])
+async def test_a_thread_that_is_interrupted_while_it_waits_for_room_takes_its_job_back(
+    monkeypatch: pytest.MonkeyPatch, has_room: bool
+) -> None:
+    seen = Seen()
+    waits, interrupted = threading.Event(), threading.Event()
+    gate, second = asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    def interrupt(signal: ThreadSignal, seconds: float | None = None) -> None:
+        waits.set()
+        assert interrupted.wait(SECONDS_MAX)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadSignal, "wait", interrupt)
+    async with Running(
+        shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX, error_handler=seen.handle
+    ) as executor:
+
+        def submit() -> None:
+            with pytest.raises(KeyboardInterrupt):
+                executor.submit_sync("one", lambda: ran.append("no"))
+
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", second.wait)
+        submitting = asyncio.create_task(asyncio.to_thread(submit))
+        await asyncio.to_thread(waits.wait)
+        if has_room:
+            gate.set()
+            while executor._lanes.room.offers:  # noqa: ASYNC110 - until its job was accepted
+                await asyncio.sleep(0)
+        interrupted.set()
+        await submitting
+        gate.set()
+        second.set()
+        assert await executor.run("one", fine) == "fine"  # whoever stood in line before it got in
+    assert not ran
+    assert [type(failure.error) for failure in seen.failures] == [JobCancelled] * has_room
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_once(
     elsewhere: bool,
@@ -104,17 +148,24 @@ async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_onc
     assert len(seen.failures) == len(seen.of(events.Cancelled)) == 2
 
 
-@pytest.mark.parametrize("job", [fine, lambda: "fine"])
+@pytest.mark.parametrize("job", [fine, lambda: "fine"], ids=["async", "thread"])
 async def test_004_12_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
-    job: Callable[[], Any],
+    job: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Seen()
+    gate = threading.Event()
+    begin = SlotThread.run
+
+    def begin_late(thread: SlotThread) -> None:
+        assert gate.wait(SECONDS_MAX)
+        begin(thread)
+
+    monkeypatch.setattr(SlotThread, "run", begin_late)
     async with Running(slots=1, error_handler=seen.handle) as executor:
-        gate = threading.Event()
-        if job is not fine:  # keep the one thread busy until the job is cancelled
-            await executor.submit("zero", waiting_thread_job(gate))
         ticket = await executor.submit("one", job)
+        assert executor.free_slots == sum(executor.depths()) == 0, "it has its slot"
         assert ticket.cancel()
+        assert not ticket.ended, "it is skipped by who would have run it"
         gate.set()
         assert isinstance(await ended_with(ticket), JobCancelled)
     assert ticket.attempts == 0
@@ -143,6 +194,31 @@ def test_004_12_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -
 
     jump(main)
     assert len(seen.failures) == 1
+
+
+async def test_004_12_cancelled_before_its_backoff_is_timed_a_job_leaves_no_timer_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers: list[asyncio.TimerHandle] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Retried):
+            assert tickets[0].cancel()
+
+    def timed(delay: float, *called: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, *called)
+        if delay == 20:
+            timers.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", timed)
+    async with Running(base_backoff=20, jitter=0.0, listeners=[listen]) as executor:
+        tickets = [await executor.submit("one", Failing(9))]
+        assert isinstance(await ended_with(tickets[0]), JobCancelled)
+        assert await executor.run("one", fine) == "fine"
+    assert [timer.cancelled() for timer in timers] == [True]
 
 
 def test_004_12_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_more() -> None:
@@ -370,6 +446,21 @@ async def test_004_17_a_job_that_is_not_detached_goes_with_its_caller() -> None:
         for ticket in tickets:
             ticket.cancel()
     assert len(seen.failures) == 6
+
+
+async def test_a_job_that_is_not_detached_is_forgotten_by_its_caller_when_it_has_ended() -> None:
+    class Value:
+        pass
+
+    async def job() -> Value:
+        return Value()
+
+    async with Running() as executor:
+        value = await (await executor.submit("one", job, detached=False)).result()
+        kept = weakref.ref(value)
+        del value
+        gc.collect()
+        assert kept() is None
 
 
 @pytest.mark.parametrize("detached", [False, True])

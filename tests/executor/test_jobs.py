@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import types
+from collections.abc import AsyncGenerator, Generator
 from contextvars import ContextVar
 from typing import Any
 from unittest.mock import Mock
@@ -106,6 +108,47 @@ async def test_what_needs_arguments_is_refused_when_it_is_submitted(job: Any, ne
             with pytest.raises(BadInput, match=needs):
                 await refused
         with pytest.raises(BadInput, match=r"functools\.partial"):
+            executor.submit_sync("one", job)
+        assert executor.keys_busy == 0
+
+
+def yields() -> Generator[int]:
+    yield 1
+
+
+async def yields_on_loop(value: int = 1) -> AsyncGenerator[int]:
+    yield value
+
+
+class YieldingRun:
+    def run(self) -> Generator[int]:
+        yield 1
+
+
+class YieldingCall:
+    async def __call__(self) -> AsyncGenerator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize(
+    ("job", "named"),
+    [
+        (yields, "<function yields at .*>"),
+        (yields_on_loop, "<function yields_on_loop at .*>"),
+        (functools.partial(yields_on_loop, 2), r"functools\.partial\(<function yields_on_loop .*"),
+        (YieldingRun(), r"run\(\) of <.*YieldingRun object at .*>"),
+        (YieldingRun().run, "<bound method YieldingRun.run of .*"),
+        (YieldingCall(), "<.*YieldingCall object at .*>"),
+        (functools.partial(YieldingCall()), r"functools\.partial\(<.*"),
+        (types.coroutine(lambda: (yield)), "<function <lambda> at .*>"),
+    ],
+)
+async def test_what_yields_is_refused_because_calling_it_runs_nothing(job: Any, named: str) -> None:
+    async with Running() as executor:
+        for refused in (executor.submit("one", job), executor.submit_many([("one", job)])):
+            with pytest.raises(BadInput, match=f"and {named} yields, so that"):
+                await refused
+        with pytest.raises(BadInput, match="runs nothing of it"):
             executor.submit_sync("one", job)
         assert executor.keys_busy == 0
 

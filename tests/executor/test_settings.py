@@ -199,3 +199,36 @@ async def test_a_timeout_that_cannot_be_is_refused() -> None:
             await executor.submit("one", fine, timeout=-1)
         with pytest.raises(InvalidSetting, match="timeout"):
             await executor.stop(timeout="soon")
+
+
+class Local(inturn.Executor):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.is_mine = True
+
+
+class Durable(inturn.DurableExecutor):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.is_mine = True
+
+
+def test_a_subclass_is_made_as_what_it_is() -> None:
+    app = inturn.App("sqlite:///:memory:")
+    local, durable = Local(slots=3), Durable(app=app, slots=3)
+    assert (type(local), type(durable)) == (Local, Durable)
+    assert local.is_mine
+    assert durable.is_mine
+    assert local.settings.slots == durable.settings.slots == 3
+    assert type(Local.from_environment({})) is Local
+    assert type(Durable.from_environment({}, app=app)) is Durable
+    assert type(inturn.Executor(app=app)) is inturn.DurableExecutor
+    assert type(inturn.Executor.from_environment({}, app=app)) is inturn.DurableExecutor
+
+
+def test_a_subclass_without_a_store_takes_no_app() -> None:
+    app = inturn.App("sqlite:///:memory:")
+    with pytest.raises(BadInput, match=r"^Local .* takes no app\. Make .* inturn\.DurableExecutor"):
+        Local(app=app)
+    with pytest.raises(BadInput, match=r"^Local .* takes no app"):
+        Local.from_environment({}, app=app)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator
 from random import Random
+from typing import Any
 
 import pytest
 
+import inturn
 from tests.executor.support import SECONDS_MAX, Running
 
 
@@ -94,3 +99,65 @@ async def test_no_job_is_left_behind_however_others_wait_fail_or_are_cancelled(s
             await asyncio.gather(*(one.result() for one in tickets), return_exceptions=True)
         assert executor.keys_busy == 0
         assert executor._on_loop._awake == 0, "all slots rest"
+
+
+def begun_at_once(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **named: Any
+) -> asyncio.Task[Any]:
+    """Make tasks as ``asyncio.eager_task_factory`` does, which came with Python 3.12."""
+    try:
+        yielded = work.send(None)
+    except BaseException as error:
+        ended: BaseException | None = error
+    else:
+        ended = None
+
+    @types.coroutine
+    def rest() -> Generator[Any, Any, Any]:
+        if isinstance(ended, StopIteration):
+            return ended.value
+        if ended is not None:
+            raise ended
+        sent = yield yielded
+        while True:
+            try:
+                sent = yield work.send(sent)
+            except StopIteration as end:
+                return end.value
+
+    async def whole() -> Any:
+        return await rest()
+
+    return asyncio.Task(whole(), loop=loop, **named)
+
+
+FACTORIES: list[Any] = [begun_at_once]
+if sys.version_info >= (3, 12):
+    FACTORIES.append(asyncio.eager_task_factory)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+async def test_tasks_that_begin_as_they_are_made_change_nothing(factory: Any) -> None:
+    ran: list[str] = []
+
+    def job(name: str, waits: bool) -> Callable[[], Coroutine[Any, Any, str]]:
+        async def run() -> str:
+            if waits:
+                await asyncio.sleep(0)
+            ran.append(name)
+            return name
+
+        return run
+
+    asyncio.get_running_loop().set_task_factory(factory)
+    executor = inturn.Executor(slots=2)
+    tickets = []
+    for name in "abcdef":
+        tickets.append(await executor.submit("one", job(name, waits=name in "bce")))
+        assert not ran, "no job runs inside the submit that brings it"
+    tickets.append(await executor.submit("two", lambda: "on a thread"))
+    tickets.append(await executor.submit("two", lambda: job("g", waits=True)()))
+    values = [await ticket.result(SECONDS_MAX) for ticket in tickets]
+    await executor.stop()
+    assert values == [*"abcdef", "on a thread", "g"]
+    assert [name for name in ran if name != "g"] == [*"abcdef"]

@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry
 
 import inturn
 from inturn.executor import LocalTicket
+from inturn.executor.room import Offer
+from inturn.executor.settings import Seconds
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
@@ -159,7 +161,8 @@ async def test_004_09_submit_against_stop_accepted_implies_run_or_reported(
     assert refused
 
 
-async def test_004_09_a_submit_that_a_stop_overtakes_is_refused() -> None:
+@pytest.mark.parametrize("is_batch", [False, True], ids=["one", "batch"])
+async def test_004_09_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) -> None:
     """The worst moment: a submit has found the doors open, and a whole stop comes in between."""
     executor = inturn.Executor()
     executor.start()
@@ -176,9 +179,38 @@ async def test_004_09_a_submit_that_a_stop_overtakes_is_refused() -> None:
         def __exit__(self, *error: object) -> None:
             lock.release()
 
+    def submit() -> object:
+        if is_batch:
+            return asyncio.run(executor.submit_many([("one", fine), ("two", fine)]))
+        return executor.submit_sync("one", fine)
+
     executor._door.lock = LateLock()  # type: ignore[assignment]
-    late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
+    late = asyncio.create_task(asyncio.to_thread(submit))
     await asyncio.to_thread(found_open.wait)
+    await executor.stop()
+    stopped.set()
+    with pytest.raises(ExecutorClosed):
+        await late
+
+
+async def test_004_09_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is_refused() -> None:
+    """The same for who found no room: a whole stop comes in before it begins to wait for some."""
+    executor = inturn.Executor(shards=1, slots=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
+    gate = asyncio.Event()
+    await executor.submit("one", gate.wait)
+    await executor.submit("one", fine)
+    found_full, stopped = threading.Event(), threading.Event()
+    wait_sync = executor._door.wait_sync
+
+    def wait_late(offer: Offer, timeout: Seconds | None) -> None:
+        found_full.set()
+        assert stopped.wait(SECONDS_MAX)
+        wait_sync(offer, timeout)
+
+    executor._door.wait_sync = wait_late  # type: ignore[method-assign]
+    late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
+    await asyncio.to_thread(found_full.wait)
+    gate.set()
     await executor.stop()
     stopped.set()
     with pytest.raises(ExecutorClosed):

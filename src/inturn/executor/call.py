@@ -32,6 +32,7 @@ ON_THREAD = 1
 NOWHERE = 2  # a barrier: it has its place in line, and nothing runs
 
 _CO_COROUTINE = inspect.CO_COROUTINE
+_CO_YIELDS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def call_of(job: Any) -> tuple[Call, int]:
@@ -43,6 +44,8 @@ def call_of(job: Any) -> tuple[Call, int]:
         code = job.__code__
         if (code.co_argcount or code.co_kwonlyargcount) and (missing := _missing(job)):
             raise _incomplete(job, missing, job)
+        if code.co_flags & _CO_YIELDS:
+            raise _yielding(job, job)
         return job, ON_LOOP if code.co_flags & _CO_COROUTINE else ON_THREAD
     if type(job) is CoroutineType:
         job.close()
@@ -53,13 +56,9 @@ def call_of(job: Any) -> tuple[Call, int]:
     if not isinstance(job, type):  # a class is mostly an object that someone forgot to make
         run = getattr(job, "run", None)
         if callable(run):
-            if missing := _missing(run):
-                raise _incomplete(run, missing, job)
-            return _placed(run)
+            return _placed(run, job)
         if callable(job):
-            if missing := _missing(job):
-                raise _incomplete(job, missing, job)
-            return _placed(job)
+            return _placed(job, job)
     raise BadInput(f"a job must be a function or an object with run(), not {shown(job)}.")
 
 
@@ -80,7 +79,7 @@ def _missing(call: Any) -> list[str]:
             call = call.func
         else:  # an object whose class says how it is called
             placed += 1
-            call = inspect.getattr_static(type(call), "__call__", None)
+            call = _how_called(call)
             if type(call) is not FunctionType:
                 return []  # not written in Python: it says for itself what it needs
     code = call.__code__
@@ -95,14 +94,28 @@ def _missing(call: Any) -> list[str]:
 
 
 def _incomplete(call: Any, missing: list[str], job: Any) -> BadInput:
-    named = shown(job) if call is job else f"run() of {shown(job)}"
     return BadInput(
-        f"a job is called without arguments, and {named} needs {', '.join(missing)}. Give it "
-        f"what it needs with functools.partial."
+        f"a job is called without arguments, and {_named(call, job)} needs {', '.join(missing)}. "
+        f"Give it what it needs with functools.partial."
     )
 
 
-def _placed(call: Any) -> tuple[Call, int]:
+def _yielding(call: Any, job: Any) -> BadInput:
+    return BadInput(
+        f"a job must be a function that returns, and {_named(call, job)} yields, so that calling "
+        f"it runs nothing of it."
+    )
+
+
+def _named(call: Any, job: Any) -> str:
+    return shown(job) if call is job else f"run() of {shown(job)}"
+
+
+def _placed(call: Any, job: Any) -> tuple[Call, int]:
+    if missing := _missing(call):
+        raise _incomplete(call, missing, job)
+    if _yields(call):
+        raise _yielding(call, job)
     if not _is_async(call):
         return call, ON_THREAD
     if isinstance(call, MethodType) and isinstance(call.__func__, FunctionType):
@@ -115,12 +128,25 @@ def _placed(call: Any) -> tuple[Call, int]:
 
 
 def _is_async(call: Any) -> bool:
-    """Look through partials and methods for the function that is called in the end."""
-    while isinstance(call, partial | MethodType):
-        call = call.func if isinstance(call, partial) else call.__func__
+    call = _unwrapped(call)
     if inspect.iscoroutinefunction(call):
         return True
-    # An object that is called as a function: what counts is how its class says so.
-    return not isinstance(call, FunctionType) and inspect.iscoroutinefunction(
-        inspect.getattr_static(type(call), "__call__", None)
-    )
+    return not isinstance(call, FunctionType) and inspect.iscoroutinefunction(_how_called(call))
+
+
+def _yields(call: Any) -> bool:
+    call = _unwrapped(call)
+    function = call if isinstance(call, FunctionType) else _how_called(call)
+    return isinstance(function, FunctionType) and bool(function.__code__.co_flags & _CO_YIELDS)
+
+
+def _unwrapped(call: Any) -> Any:
+    """Look through partials and methods for what is called in the end."""
+    while isinstance(call, partial | MethodType):
+        call = call.func if isinstance(call, partial) else call.__func__
+    return call
+
+
+def _how_called(called: Any) -> Any:
+    """Return how the class of an object says that it is called as a function."""
+    return inspect.getattr_static(type(called), "__call__", None)

@@ -88,7 +88,11 @@ class Door:
         if patience:
             signal = offer.signal = ThreadSignal()
             if not self._stand_in_line(offer):
-                signal.wait(patience)
+                try:
+                    signal.wait(patience)
+                except BaseException:  # Ctrl-C
+                    self._take_back(offer)
+                    raise
         self._leave_line(offer, patience)
 
     def close(self, when_drained: Callable[[], None]) -> None:
@@ -134,7 +138,7 @@ class Door:
         raise error
 
     def _take_back(self, offer: Offer) -> None:
-        """Undo an offer whose caller was cancelled before it knew what became of it."""
+        """Undo an offer whose caller was interrupted before it knew what became of it."""
         with self.lock:
             self._lanes.room.remove(offer)
             self._lanes.admit()

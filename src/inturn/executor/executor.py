@@ -10,6 +10,7 @@ from inturn.executor.local import LocalExecutor
 from inturn.executor.report import ErrorHandler
 from inturn.executor.settings import ExecutorSettings, Seconds
 from inturn.model import events
+from inturn.model.errors import BadInput
 from inturn.model.lane import OnDead
 
 if TYPE_CHECKING:
@@ -61,13 +62,7 @@ class Executor(LocalExecutor):
     def __new__(cls, *, app: App, **settings: Unpack[DurableOptions]) -> DurableExecutor: ...
     def __new__(cls, *, app: App | None = None, **settings: Any) -> Any:
         """Choose by whether there is an app."""
-        if app is None:
-            return object.__new__(cls)
-        # Who needs no store does not load one: the only import that points up, for it is asked for
-        # by whoever has an app, and so has loaded what it needs.
-        from inturn.worker.durable import DurableExecutor
-
-        return object.__new__(DurableExecutor)
+        return object.__new__(cls if app is None else cls._with_a_store())
 
     @overload
     @classmethod
@@ -97,12 +92,27 @@ class Executor(LocalExecutor):
     ) -> Any:
         """Make one by ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; arguments count more."""
         if app is not None:
-            from inturn.worker.durable import DurableExecutor
-
+            durable = cls._with_a_store()
             meaning = DurableOptions.__annotations__
             said = ExecutorSettings.said(environment, meaning=meaning, **overrides)
-            return DurableExecutor(app=app, **said)
+            return durable(app=app, **said)
         names = ExecutorSettings.__dataclass_fields__
         given = {name: overrides.pop(name) for name in list(overrides) if name in names}
         settings = ExecutorSettings.from_environment(environment, **given)
         return cls(**{name: getattr(settings, name) for name in names}, **overrides)
+
+    @classmethod
+    def _with_a_store(cls) -> type[DurableExecutor]:
+        """Return the class that this one stands for when there is an app."""
+        # Who needs no store does not load one: the only import that points up, for it is asked for
+        # by whoever has an app, and so has loaded what it needs.
+        from inturn.worker.durable import DurableExecutor
+
+        if issubclass(cls, DurableExecutor):
+            return cls
+        if cls is not Executor:  # Python calls no __init__ of what is of another class
+            raise BadInput(
+                f"{cls.__name__} is an executor without a store, and takes no app. Make it a "
+                f"subclass of inturn.DurableExecutor."
+            )
+        return DurableExecutor

@@ -40,6 +40,11 @@ class Home:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
                 self.loop.call_soon_threadsafe(self._answer)
 
+    def interrupt(self, error: KeyboardInterrupt) -> None:
+        """End what the loop runs, in its next turn; on another thread do nothing."""
+        if self.runs_here:
+            self.loop.call_soon(_raise, error)
+
     def _answer(self) -> None:
         self._woken = False
         while self._asked:
@@ -50,6 +55,10 @@ class Home:
                 self.loop.call_exception_handler(
                     {"message": "a call into an executor's loop failed", "exception": error}
                 )
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class LoopSignal:

@@ -112,7 +112,8 @@ class LoopSlots:
 
     def _open(self) -> None:
         slot = Slot()
-        slot.worker = self._loop.create_task(self._serve(slot), name="inturn-slot")
+        # Not by the loop's factory, which may have it begin before it is known to be there.
+        slot.worker = asyncio.Task(self._serve(slot), loop=self._loop, name="inturn-slot")
         self.slots[slot.worker] = slot
         slot.worker.add_done_callback(self._close)
         self._rise(slot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
+from math import isnan
 from random import Random
 from types import TracebackType
 from typing import Protocol
@@ -113,8 +114,7 @@ class Turns:
             return self._end(lane, ticket, error, place)
         if not retry.counted:
             ticket.attempts -= 1
-        delay = min(max(retry.delay_seconds, 0.0), bounds.WAIT_SECONDS_MAX)
-        attempt = ticket.attempts
+        attempt, delay = ticket.attempts, retry.delay_seconds
         with self.lock:
             if ticket.cancel_why is None:
                 following = self.lanes.sleep(lane)
@@ -150,8 +150,8 @@ class Turns:
             verdict = after_failure(
                 ticket.attempts, error, policy=self._policy, random=self._random
             )
-            return verdict if isinstance(verdict, Retry) else None
-        except Exception:  # an error that cannot even be described
+            return _possible(verdict) if isinstance(verdict, Retry) else None
+        except Exception:  # an error that cannot even be described, or asks for what is no time
             return None
 
     def _set_timer(self, lane: Lane, ticket: LocalTicket, delay: float) -> None:
@@ -218,6 +218,7 @@ class Turns:
             handler(Failure(ticket.key, ticket.shard, ticket.attempts, error))
         except BaseException as failed:  # whatever it raises, jobs and slots go on
             self.tell(events.HandlerFailed(ticket.key, failed))
+            self._pass_on(failed)
 
     def end_all(self, tickets: Sequence[LocalTicket], errors: Sequence[BaseException]) -> None:
         """Report and end jobs that are out of line already."""
@@ -356,14 +357,27 @@ class Turns:
         for listener in self.listeners:
             try:
                 listener(event)
-            except Exception as error:
-                log_listener_failure(listener, error)
+            except BaseException as error:  # whatever it raises, jobs and slots go on
+                log_listener_failure(listener, error)  # type: ignore[arg-type]
+                self._pass_on(error)
+
+    def _pass_on(self, error: BaseException) -> None:
+        """Let the loop know of a Ctrl-C that struck while someone was told of something."""
+        if isinstance(error, KeyboardInterrupt) and self.home is not None:
+            self.home.interrupt(error)
 
 
 def _cancelled(ticket: LocalTicket, why: str, cause: BaseException | None) -> JobCancelled:
     error = JobCancelled(ticket.key, why)
     error.__cause__ = cause
     return error
+
+
+def _possible(retry: Retry) -> Retry:
+    """Return a retry after a time that a timer takes, whatever a job asked for."""
+    delay = float(retry.delay_seconds)
+    delay = 0.0 if isnan(delay) else min(max(delay, 0.0), bounds.WAIT_SECONDS_MAX)
+    return Retry(delay, retry.error, retry.counted)
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from random import Random
 
 from inturn.model import bounds
-from inturn.model.admissible import check_number, check_whole
-from inturn.model.errors import BadInput
+from inturn.model.admissible import check_number, check_whole, shown
+from inturn.model.errors import BadInput, OutOfBounds
 from inturn.policy.verdict import Bury, Retry, Verdict
 
 
@@ -18,12 +19,13 @@ class Reject(Exception):
 class RetryLater(Exception):
     """Raised by a handler that knows when to come back, such as from ``Retry-After``.
 
-    ``counted=False`` uses no attempt.
+    ``counted=False`` uses no attempt. A time that is too long or past is taken for the nearest that
+    can be; what is no number of seconds is refused.
     """
 
     def __init__(self, *, after: float, reason: str = "asked to come later", counted: bool = True):
-        self.after, self.reason, self.counted = after, reason, counted
-        super().__init__(f"{reason} (after {after:g} s)")
+        self.after, self.reason, self.counted = _seconds(after), reason, counted
+        super().__init__(f"{reason} (after {self.after:g} s)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,16 @@ def describe(error: BaseException) -> str:
         return _with_words(type(error).__name__, error)
     except Exception:
         return f"{type(error).__name__} (whose text cannot be read)"
+
+
+def _seconds(after: float) -> float:
+    """Return a time to come back after, or refuse it where it is said, not where it is slept."""
+    try:
+        if not isnan(after):
+            return float(after)
+    except (TypeError, ValueError, OverflowError):  # of another type, or beyond every float
+        pass
+    raise OutOfBounds(f"after must be a number of seconds, not {shown(after)}.")
 
 
 def _with_words(what: str, error: BaseException) -> str:
