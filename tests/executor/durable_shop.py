@@ -58,12 +58,15 @@ class Shop:
 
 @asynccontextmanager
 async def running(shop: Shop, **options: Any) -> AsyncIterator[DurableExecutor]:
-    """A durable executor that is not held up by a job that waits when the test has failed."""
+    """A durable executor that waits for nothing when the test has failed."""
     async with inturn.Executor(app=shop.app, **options) as executor:
         try:
             yield executor
-        finally:
+        except BaseException:
             shop.gate.set()
+            await executor.stop(timeout=0)
+            raise
+        shop.gate.set()
 
 
 async def until(condition: Any) -> None:
