@@ -78,12 +78,12 @@ async def test_004_19_depth_of_a_store_is_right_while_nobody_submits(shop: Shop)
 
 
 async def test_depth_is_right_again_when_the_store_answers_again() -> None:
-    waiting = [3, StoreUnavailable("gone"), 7]
+    answers = [3, None, 7]
 
     async def read() -> dict[str, int]:
-        if isinstance(found := waiting.pop(0) if len(waiting) > 1 else waiting[0], int):
-            return {"default": found}
-        raise found
+        if (depth := answers.pop(0) if len(answers) > 1 else answers[0]) is None:
+            raise StoreUnavailable("gone")
+        return {"default": depth}
 
     async with asyncio.timeout(SECONDS_MAX):
         room = StoreRoom(read, capacity=9)
