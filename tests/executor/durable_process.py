@@ -1,7 +1,8 @@
 """A process with a durable executor, to be killed: ``… URL LEDGER FIRST LAST``.
 
 It submits the numbers from FIRST to LAST to each of a few keys, and its handlers write what they
-run to the ledger. A line it prints says that a number was accepted; the last one, that all is done.
+begin and end to the ledger, ``KEY NUMBER PROCESS begins``. A line it prints says that a number was
+accepted; the last one, that all is done.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ def main(url: str, ledger: str, first: int, last: int) -> None:
 
     @app.job
     async def write(key: str, n: int) -> None:
-        os.write(book, f"{key} {n}\n".encode())
-        await asyncio.sleep(0.002)
+        os.write(book, f"{key} {n} {os.getpid()} begins\n".encode())
+        # Some take longer than those behind them: out of line, they would meet.
+        await asyncio.sleep(0.001 * (n % 4))
+        os.write(book, f"{key} {n} {os.getpid()} ends\n".encode())
 
     async def work() -> None:
         executor = inturn.Executor(

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
-import pytest_asyncio
 
 import inturn
 from inturn.executor import Completions, ExecutorSettings, LocalExecutor
@@ -33,71 +29,11 @@ from inturn.model.errors import (
 )
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.policy.retry import RetryPolicy
 from inturn.worker import awaited
 from inturn.worker.durable import _REFUSED, DurableExecutor
 from inturn.worker.store_room import StoreRoom
+from tests.executor.durable_shop import Shop, depth_of, running, until
 from tests.executor.support import SECONDS_MAX, Seen
-
-QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
-
-
-class Shop:
-    """An app, its jobs, and what they have done."""
-
-    def __init__(self, url: str) -> None:
-        self.app = app = inturn.App(url)
-        self.ran: dict[str, list[int]] = defaultdict(list)
-        self.running: set[str] = set()
-        self.fails: dict[int, int] = {}
-        self.gate = asyncio.Event()
-
-        def begin(key: str, n: int) -> None:
-            assert key not in self.running, "two jobs of one key at once"
-            self.running.add(key)
-            self.ran[key].append(n)
-
-        @app.job(retry=QUICK)
-        async def write(key: str, n: int) -> int:
-            begin(key, n)
-            await asyncio.sleep(0)
-            self.running.discard(key)
-            if self.fails.get(n, 0):
-                self.fails[n] -= 1
-                raise ConnectionError(f"{n} failed")
-            return n
-
-        @app.job(queue="threads")
-        def write_slowly(key: str, n: int) -> int:
-            begin(key, n)
-            self.running.discard(key)
-            return n
-
-        @app.job
-        async def wait() -> str:
-            await self.gate.wait()
-            return "waited"
-
-        self.write, self.write_slowly, self.wait = write, write_slowly, wait
-
-
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "memory":
-        return "sqlite:///:memory:"
-    found: str = request.getfixturevalue("postgres_url")
-    asyncio.run(inturn.App(found).migrate())
-    return found
-
-
-@pytest_asyncio.fixture
-async def shop(url: str) -> AsyncIterator[Shop]:
-    shop = Shop(url)
-    yield shop
-    assert await shop.app.run(lambda store: store.check()) == []
-    await shop.app.close()
 
 
 async def test_given_an_app_an_executor_is_durable(shop: Shop) -> None:
@@ -503,28 +439,3 @@ async def test_a_store_that_is_not_there_is_said_at_once(tmp_path: Path) -> None
     executor = inturn.Executor(app=app)
     with pytest.raises(StoreUnavailable):
         await executor.__aenter__()
-
-
-@asynccontextmanager
-async def running(shop: Shop, **options: Any) -> AsyncIterator[DurableExecutor]:
-    """A durable executor that is not held up by a job that waits when the test has failed."""
-    async with inturn.Executor(app=shop.app, **options) as executor:
-        try:
-            yield executor
-        finally:
-            shop.gate.set()
-
-
-async def until(condition: Any) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while True:
-            found = condition()
-            if found is True or (asyncio.iscoroutine(found) and await found):
-                return
-            await asyncio.sleep(0.005)
-
-
-async def depth_of(shop: Shop, depth: int) -> bool:
-    page = await shop.app.run(lambda store: store.jobs(state=JobState.WAITING))
-    return len(page.rows) == depth

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
 from uuid import UUID
 
+from inturn.log import log_barrier_stuck, log_left
 from inturn.model import bounds
-from inturn.model.errors import EarlierFailure, UnknownJob
+from inturn.model.errors import EarlierFailure, InturnError, UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneState
+from inturn.policy.explain import WORKER_SEEN_SECONDS
 from inturn.store.protocol import Store
 from inturn.worker.ends import Ends
 from inturn.worker.store_room import LOOK_SECONDS
 
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
+STUCK_SECONDS = 5.0  # before the log says what a barrier waits for, if only others can end it …
+STUCK_AGAIN_SECONDS = 300.0  # … and before it says so again
+SAY_SECONDS_MAX = 1.0  # for a store that is asked why a job was left
 REAPED_MAX = 100
 
 _ON_THEIR_WAY = (JobState.WAITING, JobState.RUNNING, JobState.RETRYING, JobState.RUNNING)
@@ -23,23 +31,28 @@ goes on from one to the next meanwhile."""
 _ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 _STUCK = (LaneState.HALTED, LaneState.PAUSED, LaneState.GATED)
 _BUSY = (LaneState.LEASED, LaneState.SLEEPING)
+_TO_BE_CLAIMED = (LaneState.READY, LaneState.SLEEPING)
 
 
 class Awaited:
     """What an executor waits for: heard from its worker, and asked of the store where it is not.
 
-    ``check`` raises when there is no worker any more to wait for.
+    ``check`` raises when there is no worker any more to wait for. ``takes`` says whether there is
+    one here that takes a kind of job from a queue.
     """
 
-    def __init__(self, ends: Ends, check: Callable[[], None]) -> None:
-        self._ends, self._check = ends, check
+    def __init__(
+        self, ends: Ends, check: Callable[[], None], takes: Callable[[str, str], bool]
+    ) -> None:
+        self._ends, self._check, self._takes = ends, check, takes
 
     async def line(self, store: Store, queues: Iterable[str], key: str) -> None:
         """Wait until what stands in a key's line now has ended; raise if some of it failed."""
         failures, first = 0, ""
+        patience = Patience(STUCK_SECONDS)
         for queue in queues:
             for view in await _in_line(store, queue, key):
-                ended = await self._ended(store, view)
+                ended = await self._ended(store, view, patience)
                 if ended is not None and ended.state is JobState.DEAD:
                     failures, first = failures + 1, first or ended.reason or ""
         seen, error = self._ends.take_failures(key)
@@ -48,16 +61,33 @@ class Awaited:
 
     async def all(self, store: Store) -> None:
         """Wait until everything accepted here has ended, or can only be ended by someone else."""
+        patience = Patience(STILL_SECONDS)
         while self._ends.awaited:
-            if not await self._ends.next(STILL_SECONDS) and not await self._moves(store):
-                return
+            await self._ends.next(patience.left)
+            if patience.is_over:  # also while jobs end, for they may be those of others
+                if not await self._moves(store):
+                    return
+                patience.restart(STILL_SECONDS)
 
-    async def reap(self, store: Store) -> None:
-        """Forget jobs that ended elsewhere: cancelled, or run by another process."""
-        for id in list(self._ends.awaited)[:REAPED_MAX]:
-            await self._look(store, id)
+    async def say_left(self, store: Store) -> None:
+        """Say in the log what was accepted here and has not ended, if the store answers soon."""
+        with suppress(InturnError, TimeoutError):
+            async with asyncio.timeout(SAY_SECONDS_MAX):
+                found = await self.reap(store)
+                left = [view for view in found if view.state is not JobState.SCHEDULED]
+                if left:
+                    jobs = len(self._ends.awaited) - len(found) + len(left)
+                    log_left(jobs, await store.explain(left[0].job.id))
 
-    async def _ended(self, store: Store, view: JobView) -> JobView | None:
+    async def reap(self, store: Store) -> list[JobView]:
+        """Forget jobs that ended elsewhere: cancelled, or run by another process.
+
+        Returns those that have not ended, of the first few.
+        """
+        views = [await self._look(store, id) for id in list(self._ends.awaited)[:REAPED_MAX]]
+        return [view for view in views if view is not None]
+
+    async def _ended(self, store: Store, view: JobView, patience: Patience) -> JobView | None:
         """Wait until a job has ended; None if that is so long ago that it was pruned."""
         while True:
             try:  # it may have ended while another one was waited for
@@ -68,6 +98,8 @@ class Awaited:
                 return view
             self._check()
             await self._check_halted(store, view.job.queue, view.job.key or "")
+            if patience.is_over:
+                patience.restart(await self._say_stuck(store, view))
             await self._ends.next(STILL_SECONDS)
 
     async def _check_halted(self, store: Store, queue: str, key: str) -> None:
@@ -77,24 +109,44 @@ class Awaited:
                 reason = (await store.job(lane.halted_job)).reason or ""
                 raise EarlierFailure(key, max(count, 1), error or reason)
 
+    async def _say_stuck(self, store: Store, view: JobView) -> float:
+        """Say why a job that a barrier waits for is stuck, if so; return when to look again."""
+        if not await self._is_stuck(store, view, await _paused(store)):
+            return STUCK_SECONDS
+        with suppress(UnknownJob):
+            log_barrier_stuck(view.job.key or "", await store.explain(view.job.id))
+        return STUCK_AGAIN_SECONDS
+
     async def _moves(self, store: Store) -> bool:
         """Whether a job that is waited for will end if one waits."""
         self._check()
-        paused = {one.name for one in await store.queues() if one.paused_by is not None}
-        for id, job in list(self._ends.awaited.items()):
-            view = await self._look(store, id)
-            if view is None or job.queue in paused:
-                continue
-            if view.state in (JobState.RUNNING, JobState.RETRYING):
+        paused = await _paused(store)
+        for id in list(self._ends.awaited):
+            if id in self._ends.arriving:
                 return True
-            if view.state is JobState.WAITING:
-                page = await store.lanes(job.queue, key=job.key)
-                if not any(lane.state in _STUCK for lane in page.rows):
-                    return True
+            view = await self._look(store, id)
+            if view is not None and not await self._is_stuck(store, view, paused):
+                return True
+        return False
+
+    async def _is_stuck(self, store: Store, view: JobView, paused: set[str]) -> bool:
+        """Whether a job that has not ended waits for a person, a time, a gate, or a worker."""
+        if view.state is JobState.RUNNING:
+            return False
+        queue = view.job.queue
+        if view.state not in _ON_THEIR_WAY or queue in paused:
+            return True
+        for lane in (await store.lanes(queue, key=view.job.key)).rows:
+            if lane.state in _STUCK:
+                return True
+            if lane.state in _TO_BE_CLAIMED and not self._takes(queue, lane.kind):
+                return not await _is_taken(store, queue, lane.kind)
         return False
 
     async def _look(self, store: Store, id: UUID) -> JobView | None:
         """Return a job that has not ended; forget one that has."""
+        if id in self._ends.arriving:
+            return None  # it may be in the store, or not yet
         try:
             view = await store.job(id)
         except UnknownJob:
@@ -103,6 +155,41 @@ class Awaited:
             self._ends.forget([id])
             return None
         return view
+
+
+class Patience:
+    """How long to wait before one looks closer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.restart(seconds)
+
+    def restart(self, seconds: float) -> None:
+        """Have so much of it from now on."""
+        self._until = monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """How many seconds are left of it."""
+        return max(0.0, self._until - monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether none are."""
+        return monotonic() >= self._until
+
+
+async def _paused(store: Store) -> set[str]:
+    return {one.name for one in await store.queues() if one.paused_by is not None}
+
+
+async def _is_taken(store: Store, queue: str, kind: str) -> bool:
+    """Whether a worker, wherever it is, takes a kind of job from a queue, and was seen lately."""
+    since = await store.now() - timedelta(seconds=WORKER_SEEN_SECONDS)
+    return any(
+        queue in one.queues and (not one.kinds or kind in one.kinds)
+        for one in await store.workers()
+        if one.seen_at is not None and one.seen_at >= since
+    )
 
 
 async def _in_line(store: Store, queue: str, key: str) -> list[JobView]:

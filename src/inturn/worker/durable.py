@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
@@ -93,12 +94,13 @@ class DurableExecutor(Executor):
         )
         self.app = app
         self._ends = Ends(listeners, error_handler)
-        self._awaited = Awaited(self._ends, self._check_runs)
+        self._awaited = Awaited(self._ends, self._check_runs, self._takes)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
         self._worker: Worker | None = None
         self._running: asyncio.Future[None] | None = None
-        self._is_stopped = False
+        self._is_stopped = False  # it takes nothing more
+        self._has_ended = False  # nor does anything run
 
     # Submitting
     #
@@ -162,7 +164,8 @@ class DurableExecutor(Executor):
         """Wait until every job that stands in a key's line now has ended.
 
         Raises ``EarlierFailure`` if one of them became a dead letter, or one that ran here since
-        the last barrier; or if the key is halted on one.
+        the last barrier; or if the key is halted on one. While only others can lead the line on, it
+        waits, and the log says for what; ``asyncio.timeout`` ends it.
         """
         check_name("key", key, bounds.KEY_CHARS_MAX)
         if (current := self.current()) is not None and current.key == key:
@@ -182,7 +185,7 @@ class DurableExecutor(Executor):
         return self._ends.in_hand.lanes
 
     def depths(self) -> list[int]:
-        """Return how many jobs waited in the store when it was last asked for room."""
+        """Return how many jobs waited in the store when it was last asked, each second or so."""
         return [0 if self._room is None else self._room.depth]
 
     def shard_for(self, key: str) -> int:
@@ -218,15 +221,19 @@ class DurableExecutor(Executor):
             lease_seconds=self._lease_seconds,
             sweep_seconds=self._sweep_seconds,
         )
-        self._room = StoreRoom(self._depths, self.settings.queue_size)
+        room = StoreRoom(self._depths, self.settings.queue_size, self._check_open)
+        self._room = room
         self._running = asyncio.ensure_future(self._worker.run())
+        looking = asyncio.ensure_future(self._look_on(room))
+        self._running.add_done_callback(lambda _: looking.cancel())
         self._ends.tell(events.Opened(1, self.depths))
 
     async def stop(self, timeout: Seconds | None = None) -> None:
         """Take no more jobs, and wait until everything accepted here has ended, with its retries.
 
-        What waits for a person, a time or a gate is left. After ``timeout`` what runs is finished;
-        what has not begun stays in the store, and runs after the next start.
+        What waits for a person, a time or a gate is left, and so is what stands behind a job that
+        no live worker takes. After ``timeout`` what runs is finished; what has not begun stays in
+        the store, and runs after the next start.
         """
         if (current := self.current()) is not None:
             raise WaitsForItself("stop", current.key or "")
@@ -237,7 +244,9 @@ class DurableExecutor(Executor):
         if is_first:
             self._ends.tell(events.Stopping(len(self._ends.awaited), self.keys_busy))
         await self.app.run(lambda store: self._stop(store, patience))
-        if is_first:
+        has_ended, self._has_ended = self._has_ended, True
+        if not has_ended:
+            await self.app.run(self._awaited.say_left)
             self._ends.tell(events.Stopped(self.depths))
 
     async def close(self) -> None:
@@ -263,10 +272,14 @@ class DurableExecutor(Executor):
                 f"function.call(…)."
             )
         new = job.new
-        declared = self.app.jobs.get(new.kind)
-        if declared is None:
+        if new.kind not in self.app.jobs:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        if new.queue not in (queues := self._queues()):
+        if (worker := self._worker) is not None and new.kind not in worker.kinds:
+            raise BadInput(
+                f"job {new.kind!r} was declared after the executor started, so it would not run "
+                f"it. Import what declares the app's jobs before it starts, or make a new one."
+            )
+        if new.queue not in (queues := self._queues() if worker is None else worker.queues):
             raise BadInput(
                 f"queue {new.queue!r} is none that jobs of the app are declared on "
                 f"({', '.join(queues)}), so this executor would not run what is in it."
@@ -288,9 +301,6 @@ class DurableExecutor(Executor):
             except ShardFull as full:
                 self._ends.tell(events.Refused(full.key or "", 0, full.length, full.capacity))
                 raise
-            if self._is_stopped:  # meanwhile
-                self._room.entered(jobs, accepted=False)
-                self._check_open()
             try:
                 return await self._accept(calls)
             except QueueFull:  # by a bound of the queue's own
@@ -313,6 +323,7 @@ class DurableExecutor(Executor):
         finally:
             assert self._room is not None
             self._room.entered(jobs, accepted=is_accepted)
+            self._ends.arrived(jobs)
             if not is_accepted:
                 self._ends.forget(job.id for job in jobs)
         for job, ticket in zip(jobs, tickets, strict=True):
@@ -332,7 +343,13 @@ class DurableExecutor(Executor):
             return  # it was not accepted
 
     async def _depths(self) -> dict[str, int]:
-        return {one.name: _depth(one) for one in await self.app.run(lambda store: store.queues())}
+        return await self.app.run(_depths_in)
+
+    async def _look_on(self, room: StoreRoom) -> None:
+        """Keep the depths fresh, also while nobody submits."""
+        with suppress(InturnError):  # there is no store: the worker ends with why
+            store = await self.app.lend()  # once: not to open again what someone closes
+            await room.look_on(lambda: _depths_in(store))
 
     def _check_open(self) -> None:
         if self._is_stopped:
@@ -349,6 +366,10 @@ class DurableExecutor(Executor):
                 f"the executor's worker has ended{'' if error is None else f': {error}'}. What was "
                 f"accepted is in the store. Make a new executor."
             ) from error
+
+    def _takes(self, queue: str, kind: str) -> bool:
+        worker = self._worker
+        return worker is not None and queue in worker.queues and kind in worker.kinds
 
     # Waiting, on the app's loop
 
@@ -370,6 +391,10 @@ class DurableExecutor(Executor):
 
     def _queues(self) -> list[str]:
         return sorted({job.options.queue for job in self.app.jobs.values()})
+
+
+async def _depths_in(store: Store) -> dict[str, int]:
+    return {one.name: _depth(one) for one in await store.queues()}
 
 
 def _depth(queue: QueueStatus) -> int:

@@ -28,6 +28,7 @@ class Ends:
         self, listeners: Sequence[events.Listener], error_handler: ErrorHandler | None
     ) -> None:
         self.awaited: dict[UUID, NewJob] = {}  # accepted here, and not seen to end
+        self.arriving: set[UUID] = set()  # of those: on their way into the store
         self.in_hand = Hand()
         self._failed: dict[str, tuple[int, str]] = {}  # for barriers: how many, and the first error
         self._errors: dict[UUID, Exception] = {}
@@ -99,7 +100,13 @@ class Ends:
 
     def expect(self, jobs: Iterable[NewJob]) -> None:
         """Wait for the ends of jobs that are about to be accepted."""
-        self.awaited.update((job.id, job) for job in jobs)
+        expected = {job.id: job for job in jobs}
+        self.awaited.update(expected)
+        self.arriving.update(expected)
+
+    def arrived(self, jobs: Iterable[NewJob]) -> None:
+        """Hear that the store has answered: from now on it knows jobs that were accepted."""
+        self.arriving.difference_update(job.id for job in jobs)
 
     def forget(self, ids: Iterable[UUID]) -> None:
         """Wait no longer for jobs that were not accepted, or ended elsewhere."""
@@ -130,8 +137,9 @@ class Ends:
 
     def tell(self, event: events.Event) -> None:
         """Tell the log and the listeners; one that fails harms nothing."""
-        if not isinstance(event, events.Failed | events.Retried):  # the worker's log has those
-            log_event(event)
+        is_said = isinstance(event, events.Failed | events.Retried)  # in the worker's log
+        if not is_said and not (self.awaited and isinstance(event, events.Stopped)):
+            log_event(event)  # that all has ended is not so if something was left
         for listener in self._listeners:
             try:
                 listener(event)

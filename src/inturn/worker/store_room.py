@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
+from typing import Never
 
-from inturn.model.errors import EnqueueTimeout, ShardFull
+from inturn.model.errors import EnqueueTimeout, ShardFull, StoreError
 from inturn.model.job import NewJob
 
 LOOK_SECONDS = 0.02  # between two looks at a queue that is full
 FRESH_SECONDS = 1.0  # for so long a look counts, what was let in since then counted with it
 
+LOOKS_SHARE_MAX = 0.05  # of the time may go into looks that nobody waits for
+
 Depths = Mapping[str, int]
+Read = Callable[[], Awaitable[Depths]]
 
 
 class StoreRoom:
     """Lets jobs in while few enough wait in their queues, first come first served.
 
     The store is asked how many do. What one executor let in since it asked is counted by itself;
-    what others submit is seen with the next look.
+    what others submit is seen with the next look. ``check`` raises when nobody is let in any more,
+    also to those who wait.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[Depths]], capacity: int) -> None:
-        self._read, self._capacity = read, capacity
+    def __init__(self, read: Read, capacity: int, check: Callable[[], None] = lambda: None) -> None:
+        self._read, self._capacity, self._check = read, capacity, check
         self._line: deque[object] = deque()  # those who found no room, the first first
         self._reading = asyncio.Lock()
         self._entering: Counter[str] = Counter()  # let in, and not in the store yet
@@ -49,7 +55,9 @@ class StoreRoom:
         caller, loop = object(), asyncio.get_running_loop()
         try:
             while True:
-                if self._is_next(caller) and await self._fits(needs) and self._is_next(caller):
+                fits = self._is_next(caller) and await self._fits(needs)
+                self._check()
+                if fits and self._is_next(caller):
                     self._entering.update(needs)
                     return
                 if loop.time() >= ends_at:
@@ -74,10 +82,28 @@ class StoreRoom:
     async def _fits(self, needs: Depths) -> bool:
         async with self._reading:  # who comes while the store is asked has the same answer
             if monotonic() - self._read_at > FRESH_SECONDS or not self._has_room(needs):
-                self._since.clear()  # what enters meanwhile may count twice, and never not at all
-                self._depths = await self._read()
-                self._read_at = monotonic()
+                await self._look(self._read)
         return self._has_room(needs)
+
+    async def look_on(self, read: Read) -> Never:
+        """Look as long as nobody else does, so that ``depth`` is right while nobody comes."""
+        while True:
+            began = monotonic()
+            with suppress(StoreError):  # the worker says so, and it may pass
+                async with self._reading:
+                    if began - self._read_at > FRESH_SECONDS / 2:
+                        await self._look(read)
+            await asyncio.sleep(max(FRESH_SECONDS, (monotonic() - began) / LOOKS_SHARE_MAX))
+
+    async def _look(self, read: Read) -> None:
+        # What enters meanwhile may count twice, and never not at all.
+        before, self._since = self._since, Counter()
+        try:
+            self._depths = await read()
+        except BaseException:
+            self._since.update(before)
+            raise
+        self._read_at = monotonic()
 
     def _has_room(self, needs: Depths) -> bool:
         return all(self._depth(queue) + count <= self._capacity for queue, count in needs.items())
