@@ -59,7 +59,7 @@ def log_event(event: events.Event) -> None:
             pass
 
 
-def log_listener_failure(listener: object, error: Exception) -> None:
+def log_listener_failure(listener: object, error: BaseException) -> None:
     """Say that a listener failed, which harms nothing else."""
     log = logging.getLogger(EXECUTOR)
     log.error("a listener failed: %r", listener, exc_info=error)

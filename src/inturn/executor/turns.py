@@ -358,7 +358,7 @@ class Turns:
             try:
                 listener(event)
             except BaseException as error:  # whatever it raises, jobs and slots go on
-                log_listener_failure(listener, error)  # type: ignore[arg-type]
+                log_listener_failure(listener, error)
                 self._pass_on(error)
 
     def _pass_on(self, error: BaseException) -> None:
