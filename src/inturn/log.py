@@ -168,6 +168,12 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 event.how,
                 event.restart_seconds,
             )
+        case worker_events.LeftBehind():
+            log.warning(
+                "worker %s: ended although handlers had left %s, which had not ended",
+                event.worker,
+                ", ".join(event.names),
+            )
         case _:
             pass
 

@@ -5,7 +5,6 @@ Started by ``inturn work --processes``, not by people.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -36,12 +35,15 @@ def main() -> None:
     begin = next(orders, None)
     if not isinstance(begin, Begin):  # the parent is gone already
         return
+    member, code = _MemberShift(line, begin), 0
     try:
         with told(debug=begin.debug):
-            _MemberShift(line, begin).run(orders)
+            member.run(orders)
     except typer.Exit as end:
-        sys.stdout.flush()
-        sys.exit(end.exit_code)
+        code = end.exit_code
+    sys.stdout.flush()
+    member.leave(code)
+    sys.exit(code)
 
 
 class _MemberShift:
@@ -61,7 +63,12 @@ class _MemberShift:
         self._journal.open_log()
         threading.Thread(target=self._report, name="inturn-reports", daemon=True).start()
         with SignalThread(self._signalled):
-            asyncio.run(shift.work())
+            shift.run()
+
+    def leave(self, code: int) -> None:
+        """Let the process end, whatever handlers left in it."""
+        if self._shift is not None:
+            self._shift.leave(code)
 
     def _obey(self, orders: Iterator[Order]) -> None:
         for order in orders:

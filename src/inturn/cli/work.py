@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from inturn.cli.call import Call, command
+from inturn.cli.exits import told
 from inturn.cli.journal import Journal
 from inturn.cli.options import flag, seconds
 from inturn.cli.settings import VARIABLE
@@ -190,12 +191,19 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     journal = Journal(as_json=call.out.as_json)
     shift = Shift(settings, journal)
     journal.open_log()
-    with contextlib.ExitStack() as stack:
-        if desk.file is not None or desk.port is not None:
-            health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
-            stack.enter_context(HealthThread(health))
-        stack.enter_context(SignalThread(shift.signalled))
-        asyncio.run(shift.work())
+    code = 0
+    try:
+        with told(debug=call.debug), contextlib.ExitStack() as stack:
+            if desk.file is not None or desk.port is not None:
+                health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
+                stack.enter_context(HealthThread(health))
+            stack.enter_context(SignalThread(shift.signalled))
+            shift.run()
+    except typer.Exit as end:
+        code = end.exit_code
+    shift.leave(code)
+    if code:
+        raise typer.Exit(code)
 
 
 async def _crew(call: Call, settings: WorkSettings, desk: _Desk, processes: int) -> int:

@@ -144,4 +144,13 @@ class Stopped(WorkerEvent, frozen=True, kw_only=True):
     seconds: float
 
 
+class LeftBehind(WorkerEvent, frozen=True, kw_only=True):
+    """Handlers left threads, tasks or processes that went on when all was done.
+
+    The process was ended without waiting for them.
+    """
+
+    names: tuple[str, ...]
+
+
 Listener = Callable[[WorkerEvent], None]

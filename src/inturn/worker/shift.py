@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import threading
 from contextlib import suppress
 from time import monotonic
 
 import inturn
 from inturn.model.errors import StoreError
-from inturn.model.worker_events import Listener, Started, Stopped, Stopping, StoppingNow
+from inturn.model.worker_events import (
+    LeftBehind,
+    Listener,
+    Started,
+    Stopped,
+    Stopping,
+    StoppingNow,
+)
 from inturn.store.address import without_password
 from inturn.worker.garbage import leave_alone_what_is_there
+from inturn.worker.leaving import Leaving, end_process
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
 
@@ -34,6 +41,15 @@ class Shift:
         self._stops = 0
         self._code = 0
         self._began = monotonic()
+        self._leaving = Leaving(self._tell_left)
+
+    def run(self) -> None:
+        """Work until told to stop, on a loop of its own."""
+        self._leaving.run(self.work())
+
+    def leave(self, code: int) -> None:
+        """Let the process end with a code, now that all is said, whatever handlers left in it."""
+        self._leaving.leave(code)
 
     def started(self, queues_unknown: tuple[str, ...] = ()) -> Started:
         """Say what works here."""
@@ -65,7 +81,7 @@ class Shift:
         await worker.run(until_empty=self._settings.until_empty, began=began)
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
-            self.end_process(self._code)
+            end_process(self._code)
         with suppress(TimeoutError):  # what is left of the connections ends with the process
             async with asyncio.timeout(PART_SECONDS_MAX if worker.vitals.is_troubled else None):
                 await worker.app.close()
@@ -79,7 +95,7 @@ class Shift:
         elif self._stops == 2:
             self.stop_now(number.name, code=128 + number)
         else:
-            self.end_process(128 + number)
+            end_process(128 + number)
 
     def stop(self, why: str, *, quietly: bool = False) -> None:
         """Claim nothing more, release what has not started, and finish what runs."""
@@ -95,18 +111,11 @@ class Shift:
         self._code = code
         if not quietly:
             worker.record.tell(StoppingNow(worker=worker.name, why=why))
-        last = threading.Timer(LAST_SECONDS_MAX, self.end_process, [code])
+        last = threading.Timer(LAST_SECONDS_MAX, end_process, [code])
         last.daemon = True
         last.start()
         with suppress(RuntimeError):
             worker.stop_now()
-
-    def end_process(self, code: int) -> None:
-        """End the process, whatever it is at."""
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
 
     async def _find_unknown(self) -> tuple[str, ...]:
         """Return the queues that are most likely mistyped, as far as the store can be asked."""
@@ -127,3 +136,6 @@ class Shift:
         worker.record.tell(
             Stopped(worker=worker.name, counts=worker.record.counts, seconds=seconds)
         )
+
+    def _tell_left(self, names: tuple[str, ...]) -> None:
+        self.worker.record.tell(LeftBehind(worker=self.worker.name, names=names))

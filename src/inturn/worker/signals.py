@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -29,16 +31,28 @@ class SignalThread:
     def __enter__(self) -> Self:
         self._fd_before = signal.set_wakeup_fd(self._noted.fileno(), warn_on_full_buffer=False)
         for one in HEARD:
-            self._before[one] = signal.signal(one, _be_there)
+            self._before[one] = signal.signal(one, self._be_there)
         self._thread.start()
+        _forks.entered = self
         return self
 
     def __exit__(self, *_: object) -> None:
+        _forks.entered = None
         for one, before in self._before.items():
             signal.signal(one, before)
         signal.set_wakeup_fd(self._fd_before)
+        self._noted.shutdown(socket.SHUT_RDWR)  # a child that was forked may have it open as well
         self._noted.close()
         self._thread.join()
+        self._mine.close()
+
+    def leave_in_child(self) -> None:
+        """Let a forked child have the signals to itself: ``terminate`` ends it, and only it."""
+        for one, before in self._before.items():
+            if signal.getsignal(one) == self._be_there:  # and none that the job has set
+                signal.signal(one, before)
+        signal.set_wakeup_fd(self._fd_before)
+        self._noted.close()
         self._mine.close()
 
     def _listen(self) -> None:
@@ -47,6 +61,56 @@ class SignalThread:
                 if number in HEARD:
                     self._hear(signal.Signals(number))
 
+    def _be_there(self, number: int, _frame: FrameType | None) -> None:
+        """Note a signal if the interpreter did so elsewhere, and otherwise do nothing: but only
+        a signal that has a handler is noted.
 
-def _be_there(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing: but only a signal that has a handler is noted."""
+        ``loop.add_signal_handler``, for whatever signal, lets all be noted where its loop looks.
+        """
+        ours = self._noted.fileno()
+        theirs = signal.set_wakeup_fd(ours, warn_on_full_buffer=False)
+        if theirs == ours:
+            return
+        with suppress(OSError):  # full: there is more than enough to hear
+            self._noted.send(bytes([number]))
+        if theirs != -1:
+            with suppress(OSError, ValueError):  # it was closed meanwhile
+                signal.set_wakeup_fd(theirs)
+
+
+class _Forks:
+    """Sees to it that a signal for a forked child is never noted as one for its parent.
+
+    The child is born with the parent's handlers, and may be signalled before it runs a line of
+    Python. So the signals wait until it has put them back.
+    """
+
+    def __init__(self) -> None:
+        self.entered: SignalThread | None = None
+        self._of_thread = threading.local()  # several may fork at once
+
+    def before(self) -> None:
+        if self.entered is not None:
+            self._of_thread.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+
+    def in_parent(self) -> None:
+        mask = self._of_thread.__dict__.pop("mask", None)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def in_child(self) -> None:
+        entered, self.entered = self.entered, None
+        try:
+            if entered is not None:
+                entered.leave_in_child()
+        finally:
+            self.in_parent()
+
+
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):  # elsewhere nothing forks
+    os.register_at_fork(
+        before=_forks.before,
+        after_in_parent=_forks.in_parent,
+        after_in_child=_forks.in_child,
+    )

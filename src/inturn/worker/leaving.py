@@ -1,0 +1,125 @@
+"""The end of a worker's process, although handlers may have left threads or tasks that go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from inturn.worker.parting import PART_SECONDS_MAX
+
+LEFT_SECONDS_MAX = 3.0  # for what handlers left to end, when nothing else is waited for
+FLUSH_SECONDS_MAX = 1.0
+FAILED = 1
+NAMES_MAX = 8
+
+
+class Leaving:
+    """Runs what a process is for; then it ends, if need be without what handlers left in it.
+
+    What is left may end by itself for a moment, and Python ends as it always does. Else ``say`` is
+    called with the names of what goes on, and the process is ended.
+    """
+
+    def __init__(self, say: Callable[[tuple[str, ...]], None]) -> None:
+        self._say = say
+        self._code = FAILED
+        self._on_loop: set[asyncio.Task[Any]] = set()
+        self._is_said = threading.Event()
+        self._last = threading.Lock()  # taken by whoever ends the process
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine to its end as ``asyncio.run`` does, which would wait for what is left."""
+        runner = asyncio.Runner()
+        try:
+            runner.run(work)
+            self._code = 0
+        finally:
+            self._on_loop = asyncio.all_tasks(runner.get_loop())
+            threading.Thread(target=self._watch, name="inturn-leaving", daemon=True).start()
+            runner.run(self._part())
+            runner.get_loop().close()  # waits for no thread
+
+    def leave(self, code: int) -> None:
+        """Hear that all is done and said, and what to leave with. May not return."""
+        self._code = code
+        if names := self._left_on_loop():
+            self._end(names)
+        self._is_said.set()
+
+    async def _part(self) -> None:
+        """Cancel what is left on the loop, and wait a moment for it to end."""
+        loop = asyncio.get_running_loop()
+        for one in self._on_loop:
+            one.cancel()
+        ended: Iterable[asyncio.Task[Any]] = ()
+        if self._on_loop:
+            ended, _ = await asyncio.wait(self._on_loop, timeout=PART_SECONDS_MAX)
+        for one in ended:
+            if not one.cancelled() and (error := one.exception()) is not None:
+                loop.call_exception_handler(
+                    {"message": "a task failed at the end", "exception": error, "task": one}
+                )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PART_SECONDS_MAX):
+                await loop.shutdown_asyncgens()
+
+    def _watch(self) -> None:
+        """End the process if something keeps it, unless that is what was registered for its end."""
+        while True:
+            if self._is_said.wait(LEFT_SECONDS_MAX):
+                time.sleep(LEFT_SECONDS_MAX)  # idle threads of pools have gone, as Python ends
+                names = _threads_left() + _children_left()
+            else:
+                names = self._left_on_loop()  # one of them may block the loop
+            if names:
+                self._end(names)
+
+    def _left_on_loop(self) -> list[str]:
+        return [f"task {one.get_name()!r}" for one in self._on_loop if not one.done()]
+
+    def _end(self, names: list[str]) -> NoReturn:
+        self._last.acquire()
+        more = len(names) - NAMES_MAX
+        self._say((*names[:NAMES_MAX], *([f"{more:,} more"] if more > 0 else [])))
+        end_process(self._code)
+
+
+def _threads_left() -> list[str]:
+    return [
+        f"thread {thread.name!r}"
+        for thread in threading.enumerate()
+        if not thread.daemon and thread is not threading.main_thread()
+    ]
+
+
+def _children_left() -> list[str]:
+    """Return the processes that Python waits for, if there can be any."""
+    if "multiprocessing" not in sys.modules:
+        return []
+    children = sys.modules["multiprocessing"].active_children()
+    return [f"process {child.name!r}" for child in children if not child.daemon]
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process, whatever it is at, when what was written is out or a moment over."""
+    flushing = threading.Thread(target=_flush, name="inturn-flush", daemon=True)
+    try:
+        flushing.start()
+        flushing.join(FLUSH_SECONDS_MAX)
+    finally:  # though no thread could be started
+        os._exit(code)
+
+
+def _flush() -> None:
+    with suppress(Exception):  # whatever an app's own handlers raise
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()

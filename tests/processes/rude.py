@@ -1,0 +1,127 @@
+"""An app of handlers that meddle with the process of their worker, or leave something in it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from inturn import App
+from tests.processes.jobs import effect, may_end
+
+app = App(os.environ.get("INTURN_STORE", "sqlite:///:memory:"))
+fork = multiprocessing.get_context("fork")
+SECONDS_MAX = 100.0
+kept: list[Any] = []
+
+
+@app.job(attempts=1)
+def terminate_on_thread() -> None:
+    terminate()
+
+
+@app.job(attempts=1)
+async def terminate_on_loop() -> None:
+    terminate()
+
+
+@app.job(attempts=1)
+async def hear_other_signals() -> None:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, effect, "heard", "usr1", signal.SIGUSR1)
+    effect("began", "hear", 1)
+
+
+@app.job(attempts=1)
+async def hear_no_signals() -> None:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, effect, "heard", "usr1", signal.SIGUSR1)
+    loop.remove_signal_handler(signal.SIGUSR1)
+    effect("began", "hear", 1)
+
+
+@app.job(attempts=1)
+async def hold(name: str) -> None:
+    effect("began", name, 1)
+    while not may_end(name):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+@app.job(attempts=1)
+async def leave_thread(name: str) -> None:
+    threading.Thread(target=go_on, args=[name], name=name).start()
+
+
+@app.job(attempts=1)
+async def leave_task(name: str) -> None:
+    async def stubborn() -> None:
+        while not may_end(name):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    kept.append(asyncio.create_task(stubborn(), name=name))
+
+
+@app.job(attempts=1)
+async def leave_blocking_task(name: str) -> None:
+    async def block() -> None:
+        try:
+            await asyncio.sleep(SECONDS_MAX)
+        finally:
+            go_on(name)
+
+    kept.append(asyncio.create_task(block(), name=name))
+
+
+@app.job(attempts=1)
+async def leave_pool(name: str) -> None:
+    """Leave a thread of the loop's own pool, as ``asyncio.to_thread`` does that was cut off."""
+    pool = ThreadPoolExecutor(thread_name_prefix=name)
+    asyncio.get_running_loop().set_default_executor(pool)
+    kept.append(asyncio.create_task(asyncio.to_thread(go_on, name)))
+
+
+@app.job(attempts=1)
+async def leave_process(name: str) -> None:
+    child = fork.Process(target=go_on, args=[name], name=name)
+    child.start()
+    kept.append(child)
+
+
+@app.job(attempts=1)
+async def spoil_the_end() -> None:
+    kept.append("spoilt")
+
+
+@app.on_stop
+def stop() -> None:
+    effect("stopped", "hook", 1)
+    if "spoilt" in kept:
+        raise ValueError("spoilt")
+
+
+@app.on_start
+def start() -> None:
+    atexit.register(effect, "left", "process", 1)
+
+
+def go_on(name: str) -> None:
+    while not may_end(name):
+        time.sleep(0.01)
+    effect("ended", name, 1)
+
+
+def terminate() -> None:
+    """Fork a process that would go on, terminate it, and write what it ended with."""
+    child = fork.Process(target=time.sleep, args=[SECONDS_MAX])
+    child.start()
+    child.terminate()
+    child.join()
+    effect("ended", "child", child.exitcode)
