@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,17 +28,6 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Verdict
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
-
-
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "memory":
-        return "sqlite:///:memory:"
-    found: str = request.getfixturevalue("postgres_url")
-    asyncio.run(App(found).migrate())
-    return found
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from functools import update_wrapper
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
+from inturn.queue.home import repeated_sync
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -96,7 +98,10 @@ class Job(Generic[P, R]):
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
-        return self.app.sync(self.submit(*args, **kwargs))
+        first = self._call(args, kwargs, unsent=True)
+        calls = chain([first], repeat(Call[R](resent(first.new), first.hint)))
+        [ticket] = repeated_sync(self.app, lambda: self.app.submit_many([next(calls)]))
+        return ticket
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
@@ -188,6 +193,11 @@ if TYPE_CHECKING:
 
 else:
     DeclaredJob = Job  # only types tell them apart
+
+
+def resent(new: NewJob) -> NewJob:
+    """Return a job that may be in the store already, from a call whose answer never came."""
+    return msgspec.structs.replace(new, unsent=False)
 
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:
