@@ -156,7 +156,11 @@ class App:
           and job must stand at the top of a module;
         - ``keep_result``: for how many seconds what it returns is kept; None: not at all.
         """
-        policy = retry or RetryPolicy()
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_whole("priority", priority, bounds.PRIORITY_MIN, bounds.PRIORITY_MAX)
+        policy = RetryPolicy() if retry is None else retry
+        if not isinstance(policy, RetryPolicy):
+            raise BadInput(f"retry takes a RetryPolicy, not {shown(retry)}. Or say attempts=….")
         if attempts is not None:
             check_whole("attempts", attempts, 1, bounds.ATTEMPTS_MAX)
             policy = replace(policy, attempts_max=attempts)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from inturn.model import bounds
-from inturn.model.admissible import check_jobs
+from inturn.model.admissible import check_jobs, listed
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.policy.dedupe import default_dedupe
@@ -112,9 +112,9 @@ class Job(Generic[P, R]):
     def _call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, unsent: bool = False
     ) -> Call[R]:
-        payload = self.arguments.encode(args, kwargs)
         options = self.options
         dedupe = options.dedupe
+        payload = self.arguments.encode(args, kwargs, is_steady=dedupe not in (None, False))
         if isinstance(dedupe, bool):
             dedupe = default_dedupe(self.kind, payload) if dedupe else None
         new = NewJob(
@@ -161,7 +161,7 @@ class Job(Generic[P, R]):
             "priority": priority,
             "delay": delay,
             "round": round,
-            "after": None if after is None else frozenset(map(_id_of, after)),
+            "after": None if after is None else frozenset(map(_id_of, listed("after", after))),
             "dedupe_seconds": dedupe_seconds,
         }
         changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}

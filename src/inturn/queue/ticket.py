@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
 from inturn.model.job import JobState, JobView
 from inturn.model.job import Ticket as Accepted
 from inturn.queue.arguments import decode_result
-from inturn.queue.home import repeated
+from inturn.queue.home import repeated, repeated_sync
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
@@ -69,9 +70,10 @@ class Ticket(Generic[Result]):
         not be kept: too large, or no JSON. None if the handler returned nothing, or its result is
         no longer kept.
         """
-        loop = asyncio.get_running_loop()
-        ends_at = None if timeout is None else loop.time() + timeout
-        pause = LOOK_SECONDS_FIRST
+        return await self._result(timeout, None if timeout is None else time.monotonic() + timeout)
+
+    async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
+        pause, why = LOOK_SECONDS_FIRST, None
         while True:
             view = await self.status()
             if view.state is JobState.DONE:
@@ -82,10 +84,19 @@ class Ticket(Generic[Result]):
                 raise JobFailed(self.id, view.reason or "")
             if view.state is JobState.CANCELLED:
                 raise ResultCancelled(self.id, view.reason or "")
-            if ends_at is not None and loop.time() + pause > ends_at:
-                raise ResultTimeout(self.id, timeout or 0.0, await self.explain())
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+            left = pause if ends_at is None else ends_at - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(min(pause, left))
+                pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+            elif why is None:
+                why = await self.explain()  # and once more: it may have ended meanwhile
+            else:
+                raise ResultTimeout(self.id, timeout or 0.0, why)
+
+    def result_sync(self, timeout: float | None = None) -> Result:
+        """Wait for the result in code that is not async: ``result`` says for what, and how long."""
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        return repeated_sync(self._app, lambda: self._result(timeout, ends_at))
 
     def __repr__(self) -> str:
         place = "" if self.position is None else f", position {self.position} of lane {self.lane}"
