@@ -307,9 +307,16 @@ class App:
         finally:
             for home in homes:
                 home.leave()
+        self._stop_bridge()
+
+    def _stop_bridge(self) -> None:
+        """End the app's own thread, unless someone uses it."""
         with self._settling_in:
-            if self._guests is None:
-                self._bridge.stop()
+            bridge = self._bridge
+            if self._guests is not None or not bridge.is_idle():
+                return
+            self._bridge = Bridge()  # who comes now starts another
+        bridge.stop()  # not under the lock: what runs there yet might want it
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""

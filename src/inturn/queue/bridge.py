@@ -43,15 +43,17 @@ class Bridge:
         with self._lock:
             self._visitors -= 1
 
-    def stop(self) -> None:
-        """End the thread, unless someone waits for what runs there."""
+    def is_idle(self) -> bool:
+        """Say whether nobody waits for what runs here."""
         with self._lock:
-            loop, thread = self._loop, self._thread
-            if loop is None or thread is None or self._visitors:
-                return
-            if thread is threading.current_thread():
-                return
-            self._loop = self._thread = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+            return not self._visitors and self._thread is not threading.current_thread()
+
+    def stop(self) -> None:
+        """End the thread. The loop must have nothing left to do, and get nothing more."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            if self._thread is not None:
+                self._thread.join()
+            loop.close()

@@ -115,7 +115,7 @@ class Context:
         return self._way.transaction()
 
 
-def _rounded(fraction: float) -> float:
+def _rounded(fraction: Any) -> Any:
     """Return 1 for what is added up from parts to all of it and a rounding more; so with 0."""
     if isinstance(fraction, float) and -ROUNDING < fraction < 1.0 + ROUNDING:
         return min(max(fraction, 0.0), 1.0)
