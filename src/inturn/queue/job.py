@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
-from itertools import chain, repeat
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
@@ -98,9 +98,14 @@ class Job(Generic[P, R]):
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
-        first = self._call(args, kwargs, unsent=True)
-        calls = chain([first], repeat(Call[R](resent(first.new), first.hint)))
-        [ticket] = repeated_sync(self.app, lambda: self.app.submit_many([next(calls)]))
+        call: Call[R] = self._call(args, kwargs, unsent=True)
+        tries = count(1)
+
+        def submitting() -> Coroutine[Any, Any, list[Ticket[R]]]:
+            again = next(tries) > 1
+            return self.app.submit_many([Call(resent(call.new), call.hint) if again else call])
+
+        [ticket] = repeated_sync(self.app, submitting)
         return ticket
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
