@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,17 +29,6 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Verdict
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
-
-
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "memory":
-        return "sqlite:///:memory:"
-    found: str = request.getfixturevalue("postgres_url")
-    asyncio.run(App(found).migrate())
-    return found
 
 
 @pytest.fixture
@@ -145,6 +134,35 @@ async def test_a_result_that_will_never_come_is_an_error(app: App) -> None:
         await dead.result(timeout=1)
 
 
+async def test_a_result_is_awaited_for_the_whole_of_its_timeout(app: App) -> None:
+    ticket = await app.jobs["send"].submit("a")
+    began = time.monotonic()
+    with pytest.raises(ResultTimeout, match=r"no result after 0\.3 s"):
+        await ticket.result(timeout=0.3)
+    assert time.monotonic() - began >= 0.3
+
+
+async def test_a_result_that_comes_at_the_last_moment_is_returned(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def explain(_ticket: Ticket[Any]) -> str:
+        await settle(app, Done(result="7"))
+        return "It is done."
+
+    monkeypatch.setattr(Ticket, "explain", explain)
+    ticket = await app.jobs["send"].submit("a")
+    assert await ticket.result(timeout=0) == 7
+
+
+def test_code_that_is_not_async_waits_for_a_result(made: App) -> None:
+    ticket = made.jobs["send"].submit_sync("a")
+    with pytest.raises(ResultTimeout, match=r"no result after 0\.01 s"):
+        ticket.result_sync(timeout=0.01)
+    made.sync(settle(made, Done(result="7")))
+    assert ticket.result_sync() == 7
+    asyncio.run(made.close())
+
+
 async def test_a_job_is_still_the_function_it_was(app: App) -> None:
     send = app.jobs["send"]
     assert await send("a", copies=4) == 4
@@ -242,6 +260,15 @@ def test_settings_that_cannot_be_are_refused() -> None:
         app.job(kind="a", keep_result=-1.0)(_plain)
     with pytest.raises(BadInput, match="attempts"):
         app.job(kind="b", attempts=0)
+    with pytest.raises(BadInput, match="queue"):
+        app.job(queue="")(_plain)
+    with pytest.raises(OutOfBounds, match="priority is 1000"):
+        app.job(priority=1000)(_plain)
+    with pytest.raises(BadInput, match="retry takes a RetryPolicy, not 5"):
+        app.job(retry=5)(_plain)  # type: ignore[call-overload]
+    one = app.job(kind="one")(_plain)
+    with pytest.raises(BadInput, match="after must be a list"):
+        one.using(after=one.call(1))  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="after takes"):
         app.job(kind="c")(_plain).using(after=[3])  # type: ignore[list-item]
     job = app.job(kind="d", attempts=3, retry=RetryPolicy(base_seconds=0.2))(_plain)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -246,3 +249,38 @@ def test_what_cannot_be_a_job_is_refused_where_it_is_declared(app: App) -> None:
         def three(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
     assert app.jobs == {}
+
+
+SETS = """
+from dataclasses import dataclass
+from inturn import App
+
+app = App("sqlite:///:memory:")
+
+@dataclass
+class Order:
+    tags: set[str]
+
+@app.job
+def tag(
+    tags: set[str], orders: list[Order], by_name: dict[str, frozenset[str]], mixed: set[int | str]
+) -> None: ...
+
+names = {"red", "green", "blue", "black", "white", "grey", "pink"}
+call = tag.using(dedupe=True).call(
+    names, [Order(names)], {"z": frozenset(names), "a": frozenset(names)}, names | {1, 2, 3}
+)
+print(call.new.payload, call.new.dedupe)
+"""
+
+
+def test_sets_are_the_same_payload_in_every_process_where_it_is_compared() -> None:
+    said = set()
+    for seed in "123":
+        seeded = os.environ | {"PYTHONHASHSEED": seed}
+        ran = subprocess.run(
+            [sys.executable, "-c", SETS], capture_output=True, text=True, check=True, env=seeded
+        )
+        said.add(ran.stdout)
+    assert len(said) == 1
+    assert '"by_name":{"z":["black",' in said.pop()  # a dict keeps its order

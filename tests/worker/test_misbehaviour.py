@@ -7,14 +7,17 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inturn.model.errors import JobFailed
 from inturn.policy.retry import RetryLater, RetryPolicy
 from inturn.queue.app import App
+from inturn.queue.context import Context
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
@@ -198,3 +201,40 @@ async def test_a_child_that_a_handler_forks_does_not_go_on_as_the_worker(
         # The worker and its store are as they were.
         assert await (await forks.submit()).result(timeout=60) > 0
         await asyncio.to_thread(os.wait)
+
+
+@pytest.mark.parametrize("is_surrounded", [False, True])
+async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App, is_surrounded: bool) -> None:
+    ran = []
+
+    def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    async def charge() -> str:
+        ran.append("charged")
+        return "charged"
+
+    async def forgets() -> Any:
+        return charge()
+
+    if is_surrounded:
+
+        @app.around
+        async def around(_context: Context) -> AsyncIterator[None]:
+            yield
+
+    jobs = [
+        app.job(kind="kept")(plainly(charge)),
+        app.job(kind="not kept", keep_result=None)(plainly(charge)),
+        app.job(kind="async", keep_result=None)(forgets),
+    ]
+    tickets = [await job.submit() for job in jobs]
+    async with working(app):
+        for ticket in tickets:
+            with pytest.raises(JobFailed, match=r"charge\(\) is an `async def`.* not awaited"):
+                await ticket.result(timeout=SECONDS_MAX)
+    assert ran == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -17,14 +18,20 @@ _decode = msgspec.json.Decoder().decode
 
 
 def encode_payload(
-    value: Any, *, what: str = "payload", other: Callable[[Any], Any] | None = None
+    value: Any,
+    *,
+    what: str = "payload",
+    other: Callable[[Any], Any] | None = None,
+    is_steady: bool = False,
 ) -> str:
     """Turn a value into the JSON text of a payload, or say why it cannot be one.
 
-    ``other`` turns values of types that are not known here into ones that are.
+    ``other`` turns values of types that are not known here into ones that are. ``is_steady``: the
+    same text in every process for the same value, also for sets, whose order differs from one to
+    the next; a look at every part, for who compares payloads.
     """
     try:
-        encoded = msgspec.json.encode(value, enc_hook=other)
+        encoded = msgspec.json.encode(_steady(value, other) if is_steady else value, enc_hook=other)
         # What is not a number is written as null, so that most values need no second look.
         is_finite = b"null" not in encoded or not _has_not_a_number(_plain(value, other))
     except RecursionError as error:
@@ -40,6 +47,24 @@ def encode_payload(
     if not _is_plainly_good(encoded):
         check_payload(text, what=what)
     return text
+
+
+def _steady(value: Any, other: Callable[[Any], Any] | None) -> Any:
+    """Return a value with the members of its sets in the order of their JSON."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, set | frozenset):
+        members = (msgspec.json.encode(_steady(one, other), enc_hook=other) for one in value)
+        return [msgspec.Raw(one) for one in sorted(members)]
+    if type(value) is dict:
+        return {key: _steady(one, other) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return [_steady(one, other) for one in value]
+    encoded = msgspec.json.encode(value, enc_hook=other)
+    if b"[" in encoded:  # a dataclass, say, that may hold a set
+        with suppress(TypeError):  # members that cannot be compared
+            encoded = msgspec.json.encode(value, enc_hook=other, order="deterministic")
+    return msgspec.Raw(encoded)
 
 
 def _is_plainly_good(encoded: bytes) -> bool:

@@ -8,7 +8,9 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from weakref import WeakSet
@@ -18,12 +20,15 @@ from inturn.model.admissible import check_name, check_number, check_whole, liste
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
 from inturn.model.forks import in_forked_child
+from inturn.model.job import NewJob
+from inturn.model.job import Ticket as Accepted
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
-from inturn.queue.bridge import Bridge, run_on
+from inturn.queue.bridge import Bridge
 from inturn.queue.context import Context
+from inturn.queue.home import Home, HomeEnded, NotBegun, Opening, crossed, repeated, sent, waited
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options
+from inturn.queue.job import Call, DeclaredJob, Job, Options, resent
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
@@ -69,8 +74,9 @@ class Declaration:
 class App:
     """A store, by its URL, and the jobs that are declared on it.
 
-    It lives on the event loop where it is first used, and opens its store there by itself; from
-    other loops and threads it may be used as well. ``async with app`` opens and closes it.
+    It opens its store by itself, on the event loop where it is first used. From other loops and
+    threads it may be used as well, however briefly they live: they are served on a thread of its
+    own, or where a worker has the store. ``async with app`` opens and closes it.
     """
 
     def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
@@ -84,11 +90,10 @@ class App:
         self.clock = clock
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
-        self._store = connect(url, clock=clock)
-        self._is_open = False
-        self._home: asyncio.AbstractEventLoop | None = None
+        self._opening = Opening(connect(url, clock=clock))
+        self._home: Home | None = None  # on a loop of the user's
+        self._guests: Home | None = None  # on the bridge, for who comes from elsewhere
         self._settling_in = threading.Lock()
-        self._opening = asyncio.Lock()
         self._bridge = Bridge()
         self._is_lost = False
         _apps.add(self)
@@ -151,7 +156,11 @@ class App:
           and job must stand at the top of a module;
         - ``keep_result``: for how many seconds what it returns is kept; None: not at all.
         """
-        policy = retry or RetryPolicy()
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_whole("priority", priority, bounds.PRIORITY_MIN, bounds.PRIORITY_MAX)
+        policy = RetryPolicy() if retry is None else retry
+        if not isinstance(policy, RetryPolicy):
+            raise BadInput(f"retry takes a RetryPolicy, not {shown(retry)}. Or say attempts=….")
         if attempts is not None:
             check_whole("attempts", attempts, 1, bounds.ATTEMPTS_MAX)
             policy = replace(policy, attempts_max=attempts)
@@ -242,38 +251,72 @@ class App:
             if not isinstance(call, Call):
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
         jobs = [call.new for call in calls]
-        accepted = await self.run(lambda store: store.enqueue(jobs, connection=connection))
+        if connection is not None:
+            accepted = await self.run(lambda store: store.enqueue(jobs, connection=connection))
+        else:
+            accepted = await repeated(self, _sending(jobs))
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
 
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run what is async, such as ``ticket.result()``, from code that is not."""
-        home = self._settle_in(self._bridge.loop)
-        if _running_loop() is home:
+        here = _running_loop()
+        home = self._home
+        is_own = home is not None and home.loop is here
+        if is_own or (here is not None and self._bridge.is_loop(here)):
             work.close()
             raise BadInput(
                 "this code runs on the app's own event loop, which waiting would stop. Use "
                 "`await`, as in `await job.submit(…)`."
             )
-        return run_on(home, work)
+        home = self._place(None)
+        try:
+            return waited(home.loop, work)
+        finally:
+            home.leave()
 
     # Life
 
     def use(self, store: str) -> None:
         """Use another store, by its URL. Before the app is first used, not later."""
-        if self._is_open:
+        if any(home is not None and home.opening.is_open for home in (self._home, self._guests)):
             raise BadInput("the app's store is open: name another before the app is first used.")
-        self._store, self.url = connect(store, clock=self.clock), store
+        opening = Opening(connect(store, clock=self.clock))
+        with self._settling_in:
+            self._home = self._guests = None
+            self._opening, self.url = opening, store
 
     async def open(self) -> None:
         """Open the store now, rather than when it is first used."""
         await self.run(_nothing)
 
     async def close(self) -> None:
-        """Close the store. The app opens it again when it is used again."""
-        if self._is_open:
-            await self.run(self._close)
-        if self._home is not _running_loop():
-            self._bridge.stop()
+        """Close the store. The app opens it again when it is used again.
+
+        What is under way is finished. Who comes meanwhile has it opened anew.
+        """
+        with self._settling_in:
+            homes = [home for home in (self._home, self._guests) if home is not None]
+            self._home = self._guests = None
+            shared, self._opening = self._opening, Opening(connect(self.url, clock=self.clock))
+            for home in homes:
+                home.enter()
+        try:
+            for home in homes:
+                await _closed(home)
+            await shared.close()
+        finally:
+            for home in homes:
+                home.leave()
+        self._stop_bridge()
+
+    def _stop_bridge(self) -> None:
+        """End the app's own thread, unless someone uses it."""
+        with self._settling_in:
+            bridge = self._bridge
+            if self._guests is not None or not bridge.is_idle():
+                return
+            self._bridge = Bridge()  # who comes now starts another
+        bridge.stop()  # not under the lock: what runs there yet might want it
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""
@@ -288,55 +331,91 @@ class App:
         return connect(self.url, clock=self.clock)
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store, on the loop where it lives."""
-        here = asyncio.get_running_loop()
-        home = self._settle_in(lambda: here)
-        if home is here:
-            return await self._run_here(verb)
-        running = asyncio.run_coroutine_threadsafe(self._run_here(verb), home)
-        return await asyncio.wrap_future(running)
+        """Call the store, on the loop where it lives.
 
-    def _settle_in(
-        self, loop: Callable[[], asyncio.AbstractEventLoop]
-    ) -> asyncio.AbstractEventLoop:
-        """Return the loop where the store lives; if there is none that runs, this one from now."""
-        with self._settling_in:
-            home = self._home
-            if home is not None and home.is_running():
-                return home
-            if home is not None and self._store.is_bound_to_loop:
-                # The connections died with their loop.
-                self._store, self._is_open = connect(self.url, clock=self.clock), False
-            self._opening = asyncio.Lock()
-            self._home = loop()
-            return self._home
+        If that is another loop than this, and it ends before it answers, ``StoreUnavailable`` says
+        so: the call may have happened or not.
+        """
+        here = asyncio.get_running_loop()
+        while True:
+            home = self._place(here)
+            try:
+                if home.loop is here:
+                    return await self._run_at(home, verb)
+                return await crossed(home.loop, self._run_at(home, verb))
+            except NotBegun:
+                continue
+            finally:
+                home.leave()
 
     async def lend(self) -> Store:
-        """Return the store, open, to a worker that lives on the loop where the store lives."""
+        """Return the store, open, to a worker that lives on this loop: the store's from now on."""
         here = asyncio.get_running_loop()
-        if self._settle_in(lambda: here) is not here:
-            raise BadInput(
-                "the app is in use on another event loop. Run the worker where the app was first "
-                "used, or give it an App of its own."
-            )
-        return await self._run_here(_itself)
+        while True:
+            try:
+                return await self._run_at(self._lent(here), _itself)
+            except NotBegun:
+                continue
 
-    async def _run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        if not self._is_open:
-            async with self._opening:
-                if not self._is_open:
-                    self._check_not_lost()
-                    await self._store.open()
-                    self._is_open = True
-        return await verb(self._store)
+    def _place(self, here: asyncio.AbstractEventLoop | None) -> Home:
+        """Return where the store is used by who comes from this loop, or from none.
+
+        Who comes leaves again: ``home.leave()``.
+        """
+        with self._settling_in:
+            home = self._living_home()
+            if home is None and self._guests is None and here is not None:
+                home = self._home = Home(here, self._new_opening())
+            if home is None or not (home.is_lent or home.loop is here):
+                if self._guests is None:
+                    opening = self._new_opening()
+                    self._guests = Home(self._bridge.loop(), opening, self._bridge)
+                home = self._guests
+            home.enter()
+            return home
+
+    def _lent(self, here: asyncio.AbstractEventLoop) -> Home:
+        """Make a loop the store's home, where everyone finds it as long as that loop runs."""
+        with self._settling_in:
+            home = self._living_home()
+            if home is None or home.loop is not here:
+                if home is not None and home.is_lent:
+                    raise BadInput(
+                        "the app's store is lent to a worker on another event loop. Run this one "
+                        "there as well, or give it an App of its own."
+                    )
+                _retire(home)
+                is_bridge = self._guests is not None and self._guests.loop is here
+                home = self._guests if is_bridge else None
+                home = self._home = home or Home(here, self._new_opening())
+            home.is_lent = True
+            return home
+
+    def _living_home(self) -> Home | None:
+        """Return the home if its loop runs; else its connections died with it."""
+        if self._home is not None and not self._home.loop.is_running():
+            self._home = None
+        return self._home
+
+    def _new_opening(self) -> Opening:
+        """Return the store for one more loop: the same one, if it serves any."""
+        is_bound = self._opening.store.is_bound_to_loop
+        return Opening(connect(self.url, clock=self.clock)) if is_bound else self._opening
+
+    async def _run_at(self, home: Home, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        if not home.opening.is_open:
+            self._check_not_lost()
+            await home.opening.opened()
+        return await verb(home.opening.store)
 
     def _begin_anew(self) -> None:
-        """In a forked child: leave the store, the loop and the thread to the parent."""
-        _left_to_parents.append((self._store, self._home, self._bridge))
-        self._is_lost = self._is_lost or (self._is_open and self._store.is_private)
-        self._store, self._is_open = connect(self.url, clock=self.clock), False
-        self._home, self._bridge = None, Bridge()
-        self._settling_in, self._opening = threading.Lock(), asyncio.Lock()
+        """In a forked child: leave the store, the loops and the thread to the parent."""
+        _left_to_parents.append((self._opening, self._home, self._guests, self._bridge))
+        opening = self._opening
+        self._is_lost = self._is_lost or (opening.is_open and opening.store.is_private)
+        self._opening = Opening(connect(self.url, clock=self.clock))
+        self._home = self._guests = None
+        self._settling_in, self._bridge = threading.Lock(), Bridge()
 
     def _check_not_lost(self) -> None:
         if self._is_lost:
@@ -344,10 +423,6 @@ class App:
                 "the app's store is in the memory of the process that this one was forked from, "
                 "where no other can reach it. Use a file or PostgreSQL, or an App of its own."
             )
-
-    async def _close(self, store: Store) -> None:
-        self._is_open = False
-        await store.close()
 
     async def __aenter__(self) -> App:
         await self.open()
@@ -368,6 +443,34 @@ def _begin_all_anew() -> None:
 
 
 in_forked_child(_begin_all_anew)
+
+
+async def _closed(home: Home) -> None:
+    """Close a home's own store, on its loop; if that has ended, the connections have as well."""
+    if not home.opening.store.is_bound_to_loop:
+        return  # it is shared, and its threads can be told from anywhere
+    if home.loop is asyncio.get_running_loop():
+        await home.opening.close()
+    elif home.loop.is_running():
+        with suppress(HomeEnded):
+            await crossed(home.loop, home.opening.close())
+
+
+def _retire(home: Home | None) -> None:
+    """Close a store that nobody will come to any more, when what is under way is over."""
+    if home is not None and home.opening.store.is_bound_to_loop:
+        with suppress(HomeEnded):
+            sent(home.loop, home.opening.close())
+
+
+def _sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
+    """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
+    tries = count(1)
+
+    def enqueue(store: Store) -> Awaitable[list[Accepted]]:
+        return store.enqueue(jobs if next(tries) == 1 else [resent(job) for job in jobs])
+
+    return enqueue
 
 
 async def _nothing(_store: Store) -> None:

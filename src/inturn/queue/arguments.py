@@ -46,9 +46,15 @@ class Arguments:
                 f"pydantic."
             ) from error
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the payload of a call; refuse what the handler could not be called with."""
-        payload = encode_payload(self._bound(args, kwargs), other=encode_other)
+    def encode(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_steady: bool = False
+    ) -> str:
+        """Return the payload of a call; refuse what the handler could not be called with.
+
+        ``is_steady``: the same in every process, for who compares it with that of another.
+        """
+        bound = self._bound(args, kwargs)
+        payload = encode_payload(bound, other=encode_other, is_steady=is_steady)
         try:
             self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from inturn.queue.job import Call
 
 
+ROUNDING = 1e-6
+
+
 class JobTransaction(Protocol):
     """One transaction for a handler's own rows, for jobs, and for its own job's completion."""
 
@@ -98,6 +101,7 @@ class Context:
         Cheap: it is written about once a second, however often it is said. Raises ``LeaseLost`` if
         the job is no longer this worker's. From a ``def``: ``app.sync(ctx.progress(0.4))``.
         """
+        fraction = _rounded(fraction)
         check_progress(fraction, note)
         await self._way.progress(float(fraction), note)
 
@@ -109,3 +113,10 @@ class Context:
         A job with ``process=True`` has no transaction: the connection is the worker's.
         """
         return self._way.transaction()
+
+
+def _rounded(fraction: Any) -> Any:
+    """Return 1 for what is added up from parts to all of it and a rounding more; so with 0."""
+    if isinstance(fraction, float) and -ROUNDING < fraction < 1.0 + ROUNDING:
+        return min(max(fraction, 0.0), 1.0)
+    return fraction

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
@@ -12,13 +13,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from inturn.model import bounds
-from inturn.model.admissible import check_jobs
+from inturn.model.admissible import check_jobs, listed
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
+from inturn.queue.home import repeated_sync
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -96,7 +98,15 @@ class Job(Generic[P, R]):
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
-        return self.app.sync(self.submit(*args, **kwargs))
+        call: Call[R] = self._call(args, kwargs, unsent=True)
+        tries = count(1)
+
+        def submitting() -> Coroutine[Any, Any, list[Ticket[R]]]:
+            again = next(tries) > 1
+            return self.app.submit_many([Call(resent(call.new), call.hint) if again else call])
+
+        [ticket] = repeated_sync(self.app, submitting)
+        return ticket
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
@@ -107,9 +117,9 @@ class Job(Generic[P, R]):
     def _call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, unsent: bool = False
     ) -> Call[R]:
-        payload = self.arguments.encode(args, kwargs)
         options = self.options
         dedupe = options.dedupe
+        payload = self.arguments.encode(args, kwargs, is_steady=dedupe not in (None, False))
         if isinstance(dedupe, bool):
             dedupe = default_dedupe(self.kind, payload) if dedupe else None
         new = NewJob(
@@ -156,7 +166,7 @@ class Job(Generic[P, R]):
             "priority": priority,
             "delay": delay,
             "round": round,
-            "after": None if after is None else frozenset(map(_id_of, after)),
+            "after": None if after is None else frozenset(map(_id_of, listed("after", after))),
             "dedupe_seconds": dedupe_seconds,
         }
         changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
@@ -188,6 +198,11 @@ if TYPE_CHECKING:
 
 else:
     DeclaredJob = Job  # only types tell them apart
+
+
+def resent(new: NewJob) -> NewJob:
+    """Return a job that may be in the store already, from a call whose answer never came."""
+    return msgspec.structs.replace(new, unsent=False)
 
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
 from inturn.model.job import JobState, JobView
 from inturn.model.job import Ticket as Accepted
 from inturn.queue.arguments import decode_result
+from inturn.queue.home import repeated, repeated_sync
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
@@ -50,15 +52,15 @@ class Ticket(Generic[Result]):
 
     async def status(self) -> JobView:
         """Return the job with its state and everything else that is known about it."""
-        return await self._app.run(lambda store: store.job(self.id))
+        return await repeated(self._app, lambda store: store.job(self.id))
 
     async def explain(self) -> str:
         """Say in a sentence why the job is where it is."""
-        return await self._app.run(lambda store: store.explain(self.id))
+        return await repeated(self._app, lambda store: store.explain(self.id))
 
     async def cancel(self, *, by: str = "its producer") -> JobState:
         """Cancel the job if it does not run yet; return the state it has now."""
-        return await self._app.run(lambda store: store.cancel(self.id, by=by))
+        return await repeated(self._app, lambda store: store.cancel(self.id, by=by))
 
     async def result(self, timeout: float | None = None) -> Result:
         """Wait until the job is done and return what its handler returned.
@@ -68,23 +70,33 @@ class Ticket(Generic[Result]):
         not be kept: too large, or no JSON. None if the handler returned nothing, or its result is
         no longer kept.
         """
-        loop = asyncio.get_running_loop()
-        ends_at = None if timeout is None else loop.time() + timeout
-        pause = LOOK_SECONDS_FIRST
+        return await self._result(timeout, None if timeout is None else time.monotonic() + timeout)
+
+    async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
+        pause, why = LOOK_SECONDS_FIRST, None
         while True:
             view = await self.status()
             if view.state is JobState.DONE:
-                found = await self._app.run(lambda store: store.result(self.id))
+                found = await repeated(self._app, lambda store: store.result(self.id))
                 result: Any = None if found is None else decode_result(found, self._hint)
                 return result  # type: ignore[no-any-return]
             if view.state is JobState.DEAD:
                 raise JobFailed(self.id, view.reason or "")
             if view.state is JobState.CANCELLED:
                 raise ResultCancelled(self.id, view.reason or "")
-            if ends_at is not None and loop.time() + pause > ends_at:
-                raise ResultTimeout(self.id, timeout or 0.0, await self.explain())
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+            left = pause if ends_at is None else ends_at - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(min(pause, left))
+                pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+            elif why is None:
+                why = await self.explain()  # and once more: it may have ended meanwhile
+            else:
+                raise ResultTimeout(self.id, timeout or 0.0, why)
+
+    def result_sync(self, timeout: float | None = None) -> Result:
+        """Wait for the result in code that is not async: ``result`` says for what, and how long."""
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        return repeated_sync(self._app, lambda: self._result(timeout, ends_at))
 
     def __repr__(self) -> str:
         place = "" if self.position is None else f", position {self.position} of lane {self.lane}"

@@ -11,6 +11,7 @@ from functools import partial
 from math import isnan
 from random import Random
 from time import perf_counter
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import RetryLater, after_failure
+from inturn.policy.retry import Reject, RetryLater, after_failure
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
@@ -156,13 +157,26 @@ class Attempts:
         return Context(leased, token, deadline, way)
 
     def _done(self, value: Any) -> Done:
-        if value is None or self._job.keep_result is None:
+        if value is None:
+            return _DONE
+        if isinstance(value, CoroutineType):
+            raise self._never_awaited(value)
+        if self._job.keep_result is None:
             return _DONE
         try:
             return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
             return Done(None, self._job.keep_result, str(error))
+
+    def _never_awaited(self, value: CoroutineType[Any, Any, Any]) -> Reject:
+        """Return the error of an attempt that only made a coroutine: its work was not done."""
+        value.close()
+        return Reject(
+            f"{value.__qualname__}() is an `async def` that was called and not awaited, so that "
+            f"nothing of it ran: job {self._job.kind!r} returned its coroutine. If a decorator "
+            f"stands between it and @app.job, make what that returns an `async def`, too."
+        )
 
     def _end_fork(self, error: BaseException | None) -> None:
         """End a process that a handler forked and that came back here: it must not go on as if it

@@ -1,0 +1,194 @@
+"""An app on several loops, of which some end early: nobody is left waiting, or told wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import BadInput, StoreUnavailable
+from inturn.queue.app import App
+from inturn.queue.job import Job
+from inturn.worker.worker import Worker
+
+# Connections that die with their loop say so when they are collected.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+HANG_SECONDS = 30.0
+"""Who has no answer by then never gets one."""
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[App]:
+    app = App(url)
+
+    @app.job
+    async def send(n: int) -> int:
+        return n
+
+    yield app
+    asyncio.run(app.close())
+    gc.collect()  # what says so, says it here
+
+
+async def waiting(app: App) -> int:
+    return sum(queue.waiting for queue in await app.run(lambda store: store.queues()))
+
+
+def at_once(works: list[Callable[[], Any]]) -> list[Any]:
+    """Run functions on threads; return what came of each: its answer, or what it raised."""
+    found: list[Any] = ["hangs"] * len(works)
+
+    def run(place: int, work: Callable[[], Any]) -> None:
+        try:
+            found[place] = work()
+        except BaseException as error:
+            found[place] = error
+
+    threads = [threading.Thread(target=run, args=one, daemon=True) for one in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_SECONDS)
+    return found
+
+
+def test_threads_with_short_lived_loops_know_what_was_accepted(app: App) -> None:
+    send = app.jobs["send"]
+
+    def in_loops() -> list[Any]:
+        return [asyncio.run(send.submit(n)).id for n in range(12)]
+
+    def without() -> list[Any]:
+        return [send.submit_sync(n).id for n in range(12)]
+
+    found = at_once([in_loops] * 5 + [without] * 2)
+    assert [type(one) for one in found] == [list] * 7, found
+    assert len({id for ids in found for id in ids}) == asyncio.run(waiting(app)) == 7 * 12
+
+
+def test_an_app_may_be_closed_while_others_submit(app: App) -> None:
+    send, is_over = app.jobs["send"], threading.Event()
+
+    def submitting(submit: Callable[[int], Any]) -> Callable[[], int]:
+        def until_over() -> int:
+            tickets = 0
+            while not is_over.is_set():
+                submit(tickets)
+                tickets += 1
+            return tickets
+
+        return until_over
+
+    def closing() -> None:
+        try:
+            for _ in range(10):
+                is_over.wait(0.03)
+                asyncio.run(app.close())
+        finally:
+            is_over.set()
+
+    brief = submitting(lambda n: asyncio.run(send.submit(n)))
+    counts = at_once([submitting(send.submit_sync), submitting(send.submit_sync), brief, closing])
+    assert [type(one) for one in counts] == [int, int, int, type(None)], counts
+    if not app.url.endswith(":memory:"):  # which ends when it is closed
+        assert asyncio.run(waiting(app)) == sum(counts[:3])
+
+
+class Host:
+    """A thread with a loop, to which an app's store is lent, and which ends without answering."""
+
+    def __init__(self, app: App, *, is_orderly: bool) -> None:
+        self._app, self._is_orderly = app, is_orderly
+        self._is_lent, self.is_asked = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Host:
+        self._thread.start()
+        assert self._is_lent.wait(HANG_SECONDS)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        if self._is_orderly:
+            return asyncio.run(self._wait())
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(self._wait())
+        return loop.close()  # and what waits there is never told
+
+    async def _wait(self) -> None:
+        store: Any = await self._app.lend()
+        enqueue = store.enqueue
+
+        async def accepting(*args: Any, **kwargs: Any) -> None:
+            await enqueue(*args, **kwargs)
+            await self.asked(store)
+
+        store.enqueue = accepting
+        self._is_lent.set()
+        await asyncio.to_thread(self.is_asked.wait)
+        store.enqueue = enqueue
+
+    async def asked(self, _store: Any) -> None:
+        """Take a call, and never answer it."""
+        self.is_asked.set()
+        await asyncio.Event().wait()
+
+
+async def submit(job: Job[Any, Any]) -> Any:
+    return await job.submit(1)
+
+
+ways = pytest.mark.parametrize(
+    "way",
+    [lambda job: asyncio.run(submit(job)), lambda job: job.submit_sync(1)],
+    ids=["submit", "submit_sync"],
+)
+endings = pytest.mark.parametrize("is_orderly", [True, False], ids=["cancelled", "cut off"])
+
+
+@ways
+@endings
+def test_a_job_whose_answer_ended_with_its_loop_is_accepted_once(
+    app: App, way: Callable[[Job[Any, Any]], Any], is_orderly: bool
+) -> None:
+    with Host(app, is_orderly=is_orderly):
+        [ticket] = at_once([lambda: way(app.jobs["send"])])
+    page = asyncio.run(app.run(lambda store: store.jobs()))
+    assert [ticket.id] == [row.job.id for row in page.rows]
+
+
+@endings
+def test_another_call_that_ended_with_its_loop_says_that_nobody_knows(
+    app: App, is_orderly: bool
+) -> None:
+    with Host(app, is_orderly=is_orderly) as host:
+        [error] = at_once([lambda: asyncio.run(_ask(app, host.asked))])
+    assert isinstance(error, StoreUnavailable)
+    assert "may have happened or not" in str(error)
+
+
+async def _ask(app: App, verb: Callable[[Any], Awaitable[None]]) -> None:
+    await app.run(verb)
+
+
+def test_a_worker_runs_what_the_same_process_submitted_before_without_a_loop(app: App) -> None:
+    ticket = app.jobs["send"].submit_sync(7)
+    asyncio.run(Worker(app).run(until_empty=True))
+    assert app.sync(ticket.result(timeout=HANG_SECONDS)) == 7
+
+
+async def test_a_worker_on_another_loop_takes_the_store_unless_it_is_lent(app: App) -> None:
+    ticket = await app.jobs["send"].submit(7)
+    await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
+    assert await ticket.result(timeout=HANG_SECONDS) == 7
+    await app.lend()
+    with pytest.raises(BadInput, match="lent to a worker on another event loop"):
+        await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
+    await app.close()
