@@ -59,7 +59,7 @@ async def test_a_prune_that_fails_is_told_and_the_worker_goes_on(
         raise StoreBusy("somebody else is at it.")
 
     await app.open()
-    monkeypatch.setattr(type(app._store), "prune", fail)
+    monkeypatch.setattr(type(app.spare_store()), "prune", fail)
     async with working(app, listeners=[heard.append]) as worker:
         await until(lambda: len(_failures(heard)) > 1)
         assert await (await work.submit()).result(timeout=60) == "done"

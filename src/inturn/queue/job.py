@@ -87,6 +87,7 @@ class Job(Generic[P, R]):
         self.is_async = inspect.iscoroutinefunction(function)
         self.has_context = takes_context(function, hints)
         self.options = options
+        self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
         self.arguments = Arguments(function, hints, has_context=self.has_context)
         update_wrapper(self, function)
@@ -176,6 +177,7 @@ class Job(Generic[P, R]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.options = msgspec.structs.replace(self.options, **changed)
+        other.options_said = self.options_said | changed.keys()
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
