@@ -237,10 +237,37 @@ def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> N
         "lease": "1s",
         "sweep": "1s",
         "processes": "auto",
-        "health_file": "f",
+        "health_file": str(shop / "f"),
         "health_port": 1,
         "health_host": "h",
     }
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_a_pyproject_names_is_looked_for_beside_it(shop: Path, processes: str) -> None:
+    below = shop / "below"
+    below.mkdir()
+    (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
+    write_pyproject(
+        shop, f'[tool.inturn]\nstore = "{STORE}"\n[tool.inturn.work]\napp = "shop:app"\n'
+    )
+    submit("order", '{"n": 1}')
+    ran = run_process("work", "--drain", "--processes", processes, cwd=below)
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 job done" in ran.out
+    # One that is named where it is called is looked for there.
+    (below / "shop.py").write_text(SHOP.replace("mail", "parcel"))
+    ran = run_process("work", "shop:app", "--drain", "--processes", processes, cwd=below)
+    assert "kinds   order parcel" in ran.lines
+
+
+def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there(
+    shop: Path,
+) -> None:
+    for named, found in (("h", str(shop / "h")), ("/run/h", "/run/h")):
+        write_pyproject(shop, f'[tool.inturn.work]\nhealth-file = "{named}"\n')
+        assert work_defaults(shop / "below") == {"health_file": found}
+        assert work_defaults(shop) == {"health_file": named}
 
 
 @pytest.mark.parametrize(
