@@ -137,7 +137,7 @@ def test_a_handlers_decision_holds_even_if_its_words_cannot_be_read() -> None:
     assert verdict == Bury("rejected (whose text cannot be read)")
 
     class Later(RetryLater):
-        __str__ = _Unreadable.__str__  # type: ignore[assignment]
+        __str__ = _Unreadable.__str__
 
     said = "Later (whose text cannot be read)"
     verdict = after_failure(1, Later(after=7), policy=PLAIN, random=Random(1))
