@@ -65,7 +65,7 @@ def after_failure(
 ) -> Verdict:
     """Decide what becomes of a job whose attempt has just failed."""
     if isinstance(error, Reject):
-        return Bury(_described("rejected", error))
+        return Bury(_with_words("rejected", error))
     if isinstance(error, RetryLater):
         asked = _asked(error)
         if error.counted and attempt >= policy.attempts_max:
@@ -81,10 +81,10 @@ def after_failure(
 
 def describe(error: BaseException) -> str:
     """Return an error's class and its words, if it has any, whatever its own ``str`` may raise."""
-    return _described(type(error).__name__, error)
+    return _with_words(type(error).__name__, error)
 
 
-def _described(what: str, error: BaseException) -> str:
+def _with_words(what: str, error: BaseException) -> str:
     try:
         words = str(error)
     except Exception:
