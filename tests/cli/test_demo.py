@@ -126,12 +126,15 @@ def test_the_demo_gives_its_summary_as_json(played: dict[str, Played]) -> None:
     assert summary == expected
 
 
-def test_the_demo_stops_cleanly_when_it_is_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_demo_stops_cleanly_when_it_is_interrupted(
+    tmp_path: Path, stop: signal.Signals, code: int
+) -> None:
     demo = start(tmp_path)
     workers = workers_at_work(tmp_path)
-    demo.send_signal(signal.SIGINT)
+    demo.send_signal(stop)
     said, complained = demo.communicate(timeout=SECONDS_MAX)
-    assert (demo.returncode, complained) == (130, "")
+    assert (demo.returncode, complained) == (code, "")
     assert "Stopped." in said
     assert not list(tmp_path.iterdir())
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -11,10 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from inturn.cli.sheet import Column, Sheet
+from inturn.cli.status import SILENT_SECONDS
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
 from inturn.store.protocol import Store
-from tests.cli.support import Cli, Terminal, bury, halt_lane, on_store, without_colour
+from tests.cli.support import INHERITED, Cli, Terminal, bury, halt_lane, on_store, without_colour
 
 OpenTerminal = Callable[..., Terminal]
 
@@ -96,6 +100,67 @@ def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerm
     assert "Traceback" not in shown
     assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is given back
     assert time.monotonic() - started < 60
+
+
+# The command on a store that does not answer the second time, until there is a file "back". It
+# ends if nobody wants it back: then the test waits for what never comes.
+SILENT = """
+import asyncio, os, signal
+from inturn.cli import main
+from inturn.store.sqlite.store import SqliteStore
+
+answer, asked = SqliteStore.queues, []
+signal.alarm(100)
+
+async def queues(store):
+    asked.append(store)
+    while len(asked) == 2 and not os.path.exists("back"):
+        await asyncio.sleep(0.01)
+    return await answer(store)
+
+SqliteStore.queues = queues
+main.main()
+"""
+
+
+def test_who_watches_is_told_when_the_store_does_not_answer(
+    sqlite_url: str, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="before")]))
+    command = (sys.executable, "-c", SILENT)
+    terminal = open_terminal("status", "--watch", "--store", sqlite_url, command=command)
+    terminal.read_until("before")
+    terminal.read_until("The store has not answered for 2 s.")
+    assert terminal.seen.count("before") > 1  # what was known stays in sight
+    terminal.read_until("The store has not answered for 4 s.")
+    on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="since")]))
+    (tmp_path / "back").touch()
+    terminal.read_until("since")
+    terminal.type("\x03")
+    assert terminal.finish()[0] == 0
+
+
+def test_where_lines_follow_lines_silence_is_told_once(sqlite_url: str, tmp_path: Path) -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-c", SILENT, "status", "--watch", "--store", sqlite_url],
+        env=INHERITED,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert watching.stdout is not None
+    try:
+        lines = [watching.stdout.readline() for _ in range(3)]
+        assert lines[1:] == [
+            "No queues yet: nothing was ever submitted.\n",
+            "The store has not answered for 2 s.\n",
+        ]
+        time.sleep(SILENT_SECONDS * 1.5)
+        (tmp_path / "back").touch()
+        watching.stdout.readline()
+        assert watching.stdout.readline() == lines[1]
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 def printed(columns: list[Column], *pages: list[list[str | Text]], width: int) -> list[str]:

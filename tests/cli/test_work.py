@@ -237,10 +237,37 @@ def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> N
         "lease": "1s",
         "sweep": "1s",
         "processes": "auto",
-        "health_file": "f",
+        "health_file": str(shop / "f"),
         "health_port": 1,
         "health_host": "h",
     }
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_a_pyproject_names_is_looked_for_beside_it(shop: Path, processes: str) -> None:
+    below = shop / "below"
+    below.mkdir()
+    (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
+    write_pyproject(
+        shop, f'[tool.inturn]\nstore = "{STORE}"\n[tool.inturn.work]\napp = "shop:app"\n'
+    )
+    submit("order", '{"n": 1}')
+    ran = run_process("work", "--drain", "--processes", processes, cwd=below)
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 job done" in ran.out
+    # One that is named where it is called is looked for there.
+    (below / "shop.py").write_text(SHOP.replace("mail", "parcel"))
+    ran = run_process("work", "shop:app", "--drain", "--processes", processes, cwd=below)
+    assert "kinds   order parcel" in ran.lines
+
+
+def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there(
+    shop: Path,
+) -> None:
+    for named, found in (("h", str(shop / "h")), ("/run/h", "/run/h")):
+        write_pyproject(shop, f'[tool.inturn.work]\nhealth-file = "{named}"\n')
+        assert work_defaults(shop / "below") == {"health_file": found}
+        assert work_defaults(shop) == {"health_file": named}
 
 
 @pytest.mark.parametrize(
@@ -280,12 +307,39 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
         (("--health-port", "65536"), "--health-port"),
         (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
         (("--health-file", "no/such/folder"), "the health file cannot be written"),
+        (("--health-file", "shop.py"), "shop.py is no health file: such a file is empty."),
+        (("--health-file", "."), ". is no health file"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(arguments: tuple[str, ...], said: str) -> None:
+def test_a_setting_that_cannot_be_is_refused(
+    arguments: tuple[str, ...], said: str, shop: Path
+) -> None:
     ran = work("shop:app", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
+    assert (shop / "shop.py").read_text() == SHOP
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_health_file_that_was_left_behind_is_taken_over_and_taken_away(processes: str) -> None:
+    left = Path("health")
+    left.touch()
+    ran = work("shop:app", "--health-file", "health", "--processes", processes)
+    assert (ran.code, ran.err) == (0, "")
+    assert not left.exists()
+
+
+def test_a_health_file_that_someone_wrote_to_is_left_alone(tmp_path: Path) -> None:
+    submit("order", '{"n": 1, "waits_for": "end"}')
+    running = start("work", "shop:app", "--drain", "--health-file", "health")
+    until_begun()
+    while not Path("health").exists():
+        time.sleep(0.01)
+    Path("health").write_text("mine")
+    Path("end").touch()
+    _, complained = running.communicate(timeout=120)
+    assert (running.returncode, complained) == (0, "")
+    assert Path("health").read_text() == "mine"
 
 
 def test_a_plain_number_is_seconds_wherever_a_length_of_time_is_said(shop: Path) -> None:
@@ -347,6 +401,20 @@ def test_programs_read_a_json_document_for_each_event() -> None:
     for one in (failed, died):
         assert "in mail\n" in str(one["traceback"])
     assert stopped["counts"] == {"done": 0, "failed": 1, "dead": 1, "released": 0, "lost": 0}
+
+
+def test_an_error_that_is_no_text_is_told_as_the_store_keeps_it(shop: Path) -> None:
+    name = r"no such file: \udcff.txt"  # as Python spells a name that is no text
+    text = SHOP.replace('f"no such address: {to}', f'"{name}')
+    assert text != SHOP
+    (shop / "shop.py").write_text(text)
+    submit("mail", '{"to": "a@b.c"}', queue="mail")
+    _, failed, died, _ = events(work("shop:app", "--json"))
+    said = f"ValueError: {name}\x1b[2J"
+    assert (failed["event"], failed["error"]) == ("attempt_failed", said)
+    assert (died["event"], died["reason"]) == ("died", f"failed 2 times, the last time: {said}")
+    [letter] = on_store(STORE, lambda store: store.dead_letters()).rows
+    assert letter.reason == died["reason"]
 
 
 def test_a_password_is_not_shown(postgres_url: str) -> None:

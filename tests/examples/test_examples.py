@@ -12,6 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWN = ("payments.py", "executor.py")  # in the README, in this order
+PRINTED = {
+    "durable.py": "ann [0, 1, 2, 3, 4]\n",
+    "engine.py": (
+        'order {"number":1}, attempt 1\norder {"number":2}, attempt 1\nmail null, attempt 1\n'
+    ),
+    "executor.py": "bob [1, 2, 3]\neve 3 writes\nann [1, 2, 3]\n",
+    "payments.py": "4 payments are accepted\n",
+    "testing.py": "dear ann, your basket waits\n",
+}
 
 
 def run(source: Path, folder: Path) -> str:
@@ -29,23 +38,35 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert [example.name for example in EXAMPLES] == [
-        "durable.py",
-        "engine.py",
-        "executor.py",
-        "payments.py",
-        "testing.py",
-    ]
+    assert [example.name for example in EXAMPLES] == list(PRINTED)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
-    assert run(example, tmp_path)
+    assert run(example, tmp_path) == PRINTED[example.name]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_may_be_run_again(example: Path, tmp_path: Path) -> None:
     assert run(example, tmp_path) == run(example, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("durable.py", "range(3)", "(0, 2, 1)"),
+        ("engine.py", "[mail, first, second]", "[mail, second, first]"),
+        ("executor.py", "range(1, 4)", "(1, 3, 2)"),
+        ("testing.py", "{customer}, your", "customer, your"),
+    ],
+)
+def test_an_example_that_did_other_things_would_be_seen(
+    name: str, old: str, new: str, tmp_path: Path
+) -> None:
+    source = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    assert old in source
+    (tmp_path / name).write_text(source.replace(old, new), encoding="utf-8")
+    assert run(tmp_path / name, tmp_path) != PRINTED[name]
 
 
 def test_the_readme_shows_examples_and_what_they_print(tmp_path: Path) -> None:

@@ -126,6 +126,26 @@ def test_coming_later_counts_unless_it_says_otherwise() -> None:
         assert not verdict.counted
 
 
+class _Unreadable:
+    def __str__(self) -> str:
+        raise RuntimeError("not now")
+
+
+def test_a_handlers_decision_holds_even_if_its_words_cannot_be_read() -> None:
+    rejected: Exception = Reject(_Unreadable())
+    verdict = after_failure(1, rejected, policy=PLAIN, random=Random(1))
+    assert verdict == Bury("rejected (whose text cannot be read)")
+
+    class Later(RetryLater):
+        __str__ = _Unreadable.__str__
+
+    said = "Later (whose text cannot be read)"
+    verdict = after_failure(1, Later(after=7), policy=PLAIN, random=Random(1))
+    assert verdict == Retry(7, said)
+    verdict = after_failure(5, Later(after=7), policy=PLAIN, random=Random(1))
+    assert verdict == Bury(said, reason=f"failed 5 times, the last time: {said}")
+
+
 def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> None:
     delays = [crash_delay_seconds(crashes) for crashes in range(1, 9)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]

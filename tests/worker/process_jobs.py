@@ -77,6 +77,10 @@ def ends(how: str) -> None:
             raise Reject("no such customer")
         case "raise":
             raise ValueError("boom")
+        case "raise half":
+            raise ValueError("no \ud800")
+        case "reject half":
+            raise Reject("no \ud800\x00")
         case "interrupt":
             raise KeyboardInterrupt
 

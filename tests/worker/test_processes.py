@@ -104,6 +104,7 @@ async def test_a_transaction_is_refused_with_what_to_do(jobs: ModuleType) -> Non
         ("_exit", "ChildDied: its process ended with exit code 3"),
         ("exit", "SystemExit: it called sys.exit(3)"),
         ("raise", "ValueError: boom"),
+        ("raise half", "ValueError: no \\ud800"),
         ("interrupt", "KeyboardInterrupt: the handler raised it by itself"),
     ],
 )
@@ -121,6 +122,7 @@ async def test_a_handler_in_a_child_decides_what_becomes_of_its_job(
 ) -> None:
     async with working(jobs.app):
         assert await reason_of(jobs.ends, "reject") == "rejected: no such customer"
+        assert await reason_of(jobs.ends, "reject half") == "rejected: no \\ud800\\0"
         ticket = await jobs.comes_later.submit(str(tmp_path / "tried"))
         assert await ticket.result(timeout=60) == "done"
         assert (await ticket.status()).errors == ()

@@ -14,7 +14,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from inturn.cli.exits import told
-from inturn.cli.options import flag
+from inturn.cli.help import Command
+from inturn.cli.options import DebugOption, flag
 from inturn.cli.printing import Printer
 from inturn.cli.settings import Address, find_address, here, look_for_address
 from inturn.model.errors import InvalidStoreURL, SchemaMissing, StoreUnavailable
@@ -75,7 +76,7 @@ def command(app: typer.Typer, name: str, *examples: str) -> Callable[[Function],
 
     def wire(function: Function) -> Function:
         epilog = "\n\n".join(["Examples:" if len(examples) > 1 else "Example:", *examples])
-        app.command(name, epilog=epilog)(_with_call(function))
+        app.command(name, epilog=epilog, cls=Command)(_with_call(function))
         return function
 
     return wire
@@ -112,10 +113,7 @@ def _shared(
         bool,
         flag("--json", help="Print one JSON document.", rich_help_panel="Every command"),
     ] = False,
-    debug: Annotated[
-        bool,
-        flag("--debug", help="Show the traceback of an error.", rich_help_panel="Every command"),
-    ] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Take what every command takes: only its parameters are used."""
 

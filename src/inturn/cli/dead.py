@@ -13,6 +13,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.documents import dead_document, job_document
 from inturn.cli.exits import ExitCode, complain
+from inturn.cli.help import Group
 from inturn.cli.jobs import ID, job_fields
 from inturn.cli.options import (
     LIMIT_DEFAULT,
@@ -34,7 +35,7 @@ from inturn.model.errors import BadInput
 from inturn.model.job import DeadLetter, JobState
 from inturn.store.protocol import Store
 
-app = typer.Typer(help="Look at dead letters, retry or drop them.", no_args_is_help=True)
+app = typer.Typer(help="Look at dead letters, retry or drop them.", no_args_is_help=True, cls=Group)
 
 _COLUMNS = (
     Column("job"),

@@ -8,23 +8,27 @@ and the store answered, and the summary is counted from that.
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import msgspec
 import typer
 from rich.console import Console
 
+from inturn.cli.exits import ExitCode
 from inturn.demo.day import DemoFailed, play
 from inturn.demo.screen import Screen
+from inturn.demo.summary import Summary
 
 
 def run(*, as_json: bool = False) -> None:
     """Run the shop, print what happens, and leave with 1 if a promise was not kept."""
     screen = Screen(Console(quiet=as_json, highlight=False))
     try:
-        summary = asyncio.run(play(screen))
-    except KeyboardInterrupt:
+        summary = asyncio.run(_played(screen))
+    except (KeyboardInterrupt, asyncio.CancelledError) as stop:
         screen.console.print("\nStopped. Its temporary files are gone.")
-        raise typer.Exit(130) from None
+        is_terminated = isinstance(stop, asyncio.CancelledError)
+        raise typer.Exit(ExitCode.TERMINATED if is_terminated else ExitCode.INTERRUPTED) from None
     except DemoFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -35,3 +39,11 @@ def run(*, as_json: bool = False) -> None:
     for fault in faults:
         typer.echo(fault, err=True)
     raise typer.Exit(1 if faults else 0)
+
+
+async def _played(screen: Screen) -> Summary:
+    """Play the demo; let SIGTERM end it as Ctrl-C does, or its workers would stay for good."""
+    playing = asyncio.current_task()
+    assert playing is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    return await play(screen)

@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
     FAULT = 70  # a fault of inturn's own
     INTERRUPTED = 130  # Ctrl-C
     PIPE_CLOSED = 141  # whoever read the output has gone
-    TERMINATED = 143  # a second SIGTERM, while a worker finished what ran
+    TERMINATED = 143  # SIGTERM: the demo; a worker by the second, while it finished what ran
 
 
 def code_of(error: InturnError) -> ExitCode:

@@ -11,6 +11,7 @@ from rich.text import Text
 from inturn.cli.call import Call, command
 from inturn.cli.documents import job_document, raw
 from inturn.cli.exits import ExitCode, complain
+from inturn.cli.help import Group
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
@@ -29,7 +30,9 @@ from inturn.model.errors import ResultLost
 from inturn.model.job import AttemptError, JobState, JobView
 from inturn.store.protocol import Store
 
-app = typer.Typer(help="Look for jobs, at one of them, and cancel it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look for jobs, at one of them, and cancel it.", no_args_is_help=True, cls=Group
+)
 
 ID = "0199f3a2-7c1e-7abc-8def-0123456789ab"
 

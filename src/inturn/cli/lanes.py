@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from inturn.cli.call import Call, command
+from inturn.cli.help import Group
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
@@ -26,7 +27,9 @@ from inturn.model.job import JobState
 from inturn.model.lane import LaneState, LaneView
 from inturn.store.protocol import Store
 
-app = typer.Typer(help="Look at lanes, hold them, lead a halted one on.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at lanes, hold them, lead a halted one on.", no_args_is_help=True, cls=Group
+)
 
 _COLUMNS = (
     Column("key", shrinks=True),

@@ -12,12 +12,14 @@ import typer
 from inturn import __version__
 from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, verify, work, workers
 from inturn.cli.exits import ExitCode, complain, told
-from inturn.cli.options import flag
+from inturn.cli.help import Command, Group
+from inturn.cli.options import DebugOption, flag
 from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
 from inturn.cli.streams import mend_streams
 
 app = typer.Typer(
     name="inturn",
+    cls=Group,
     no_args_is_help=True,
     epilog=(
         "Start:\n\n"
@@ -108,12 +110,14 @@ def _variables(context: typer.Context) -> set[str]:
     return {VARIABLE, *(option.envvar for option in options if option.envvar)}
 
 
-@app.command("demo", epilog="Example:\n\ninturn demo")
+@app.command("demo", epilog="Example:\n\ninturn demo", cls=Command)
 def _demo(
     as_json: Annotated[bool, flag("--json", help="Print only the summary, as JSON.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Show what inturn does, in a few seconds, and check it. It uses a store of its own."""
-    demo.run(as_json=as_json)
+    with told(debug=debug):
+        demo.run(as_json=as_json)
 
 
 work.add_to(app)

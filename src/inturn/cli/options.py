@@ -68,6 +68,10 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+DebugOption = Annotated[
+    bool,
+    flag("--debug", help="Show the traceback of an error.", rich_help_panel="Every command"),
+]
 JobArgument = Annotated[
     UUID, typer.Argument(metavar="JOB", parser=job_id, help="The job's id.", show_default=False)
 ]

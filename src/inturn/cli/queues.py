@@ -10,6 +10,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.documents import queue_document
 from inturn.cli.exits import ExitCode
+from inturn.cli.help import Group
 from inturn.cli.options import ByOption, QueueArgument, seconds
 from inturn.cli.paging import insist_on_queue
 from inturn.cli.plain import count, name_text, plain, seconds_text
@@ -18,7 +19,9 @@ from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus
 from inturn.store.protocol import Store
 
 app = typer.Typer(
-    help="Look at queues, hold them, set how they behave, open gates.", no_args_is_help=True
+    help="Look at queues, hold them, set how they behave, open gates.",
+    no_args_is_help=True,
+    cls=Group,
 )
 
 _COLUMNS = (

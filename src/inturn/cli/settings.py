@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from inturn.cli.pyproject import tables_above
+from inturn.cli.pyproject import WorkTable, tables_above
 from inturn.model.errors import BadInput
 from inturn.model.spelling import did_you_mean
 from inturn.store.address import without_password
@@ -69,13 +69,23 @@ def find_address(flag: str | None, *, environment: Mapping[str, str], folder: Pa
 
 def work_defaults(folder: Path) -> dict[str, Any]:
     """Return the options of ``inturn work`` that the nearest pyproject.toml with any sets."""
-    for _, table in tables_above(folder):
+    home, table = _work_table(folder)
+    said = msgspec.structs.asdict(table)
+    if table.health_file is not None and home != folder:
+        said["health_file"] = str(home / table.health_file)
+    return {_PARAMETERS.get(name, name): one for name, one in said.items() if one is not None}
+
+
+def work_home(folder: Path) -> Path:
+    """Return the folder of the pyproject.toml with the options of ``inturn work``, or this one."""
+    return _work_table(folder)[0]
+
+
+def _work_table(folder: Path) -> tuple[Path, WorkTable]:
+    for path, table in tables_above(folder):
         if table.work is not None:
-            said = msgspec.structs.asdict(table.work)
-            return {
-                _PARAMETERS.get(name, name): one for name, one in said.items() if one is not None
-            }
-    return {}
+            return path.parent, table.work
+    return folder, WorkTable()
 
 
 def unknown_variables(environment: Mapping[str, str], known: Collection[str]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
 
 WATCH_SECONDS = 1.0
+SILENT_SECONDS = 2.0  # how long an answer may take before that is said, and said again
 
 _COLUMNS = (
     Column("queue", shrinks=True),
@@ -61,17 +62,50 @@ async def _read(store: Store) -> tuple[list[QueueStatus], datetime]:
 
 async def _watched(call: Call, store: Store) -> None:
     """Show the status again and again, in place on a terminal, line after line elsewhere."""
-    console = call.out.console
-    with Live(console=console, auto_refresh=False) as live:
+    with Live(console=call.out.console, auto_refresh=False) as live:
+        screen = _Screen(call, live)
         while True:
-            found, now = await _read(store)
-            shown = Group(Text(time_text(now), "dim"), _shown(call, found, now))
-            if console.is_terminal:
-                live.update(shown, refresh=True)
-            else:
-                print_to(console, shown)
-                console.file.flush()
+            reading = asyncio.ensure_future(_read(store))
+            try:
+                while not (await asyncio.wait([reading], timeout=SILENT_SECONDS))[0]:
+                    screen.wait()
+                screen.show(*reading.result())
+            finally:
+                reading.cancel()
             await asyncio.sleep(WATCH_SECONDS)
+
+
+class _Screen:
+    """What is watched: the last status, and how long the store has been silent since."""
+
+    def __init__(self, call: Call, live: Live) -> None:
+        self._call, self._live = call, live
+        self._last: RenderableType = Text()
+        self._silences = 0
+
+    def show(self, found: list[QueueStatus], now: datetime) -> None:
+        """Show a status that the store has just given."""
+        self._silences = 0
+        self._last = Group(Text(time_text(now), "dim"), _shown(self._call, found, now))
+        self._print(self._last)
+
+    def wait(self) -> None:
+        """Say that what stands there is of an earlier time; once, where lines follow lines."""
+        self._silences += 1
+        seconds = self._silences * SILENT_SECONDS
+        said = Text(f"The store has not answered for {seconds:.0f} s.", "yellow")
+        if self._live.console.is_terminal:
+            self._print(Group(self._last, Text(), said))
+        elif self._silences == 1:
+            self._print(said)
+
+    def _print(self, shown: RenderableType) -> None:
+        console = self._live.console
+        if console.is_terminal:
+            self._live.update(shown, refresh=True)
+        else:
+            print_to(console, shown)
+            console.file.flush()
 
 
 def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableType:

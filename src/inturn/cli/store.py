@@ -10,12 +10,15 @@ import typer
 from inturn import __version__
 from inturn.cli.call import Call, command
 from inturn.cli.exits import ExitCode
+from inturn.cli.help import Group
 from inturn.cli.plain import count, plain, time_text
 from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Pruned, Store
 
 app = typer.Typer(
-    help="Make a store's tables, verify them, clear up, say where it is.", no_args_is_help=True
+    help="Make a store's tables, verify them, clear up, say where it is.",
+    no_args_is_help=True,
+    cls=Group,
 )
 
 

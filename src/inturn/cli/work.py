@@ -18,7 +18,7 @@ from inturn.cli.call import Call, command
 from inturn.cli.exits import told
 from inturn.cli.journal import Journal
 from inturn.cli.options import flag, seconds
-from inturn.cli.settings import VARIABLE
+from inturn.cli.settings import VARIABLE, work_home
 from inturn.model import bounds
 from inturn.model.errors import BadInput
 
@@ -140,6 +140,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _work(
     call: Call,
+    context: typer.Context,
     target: TargetArgument = None,
     queue: QueuesOption = None,
     slots: SlotsOption = 100,
@@ -165,7 +166,7 @@ def _work(
 
     settings = WorkSettings(
         target=target,
-        folder=str(call.folder),
+        folder=str(_home(call, context)),
         name=name or _name(),
         store=_named_store(call),
         queues=tuple(queue) if queue else None,
@@ -223,6 +224,13 @@ async def _crew(call: Call, settings: WorkSettings, desk: _Desk, processes: int)
     )
     async with HealthDesk(crew.health, **msgspec.structs.asdict(desk)).open():
         return await crew.run()
+
+
+def _home(call: Call, context: typer.Context) -> Path:
+    """Return the folder to import the app from: if a pyproject.toml names it, that one's own."""
+    source = context.get_parameter_source("target")
+    is_of_pyproject = source is not None and source.name == "DEFAULT_MAP"
+    return work_home(call.folder) if is_of_pyproject else call.folder
 
 
 def _named_store(call: Call) -> str | None:

@@ -69,9 +69,10 @@ def after_failure(
     if isinstance(error, Reject):
         return Bury(_with_words("rejected", error))
     if isinstance(error, RetryLater):
+        asked = _asked(error)
         if error.counted and attempt >= policy.attempts_max:
-            return _spent(attempt, str(error))
-        return Retry(delay_seconds=error.after, error=str(error), counted=error.counted)
+            return _spent(attempt, asked)
+        return Retry(delay_seconds=error.after, error=asked, counted=error.counted)
     described = describe(error)
     if isinstance(error, policy.permanent):
         return Bury(described)
@@ -82,10 +83,7 @@ def after_failure(
 
 def describe(error: BaseException) -> str:
     """Return an error's class and its words, if it has any, whatever its own ``str`` may raise."""
-    try:
-        return _with_words(type(error).__name__, error)
-    except Exception:
-        return f"{type(error).__name__} (whose text cannot be read)"
+    return _with_words(type(error).__name__, error)
 
 
 def _seconds(after: float) -> float:
@@ -99,8 +97,18 @@ def _seconds(after: float) -> float:
 
 
 def _with_words(what: str, error: BaseException) -> str:
-    words = str(error)
+    try:
+        words = str(error)
+    except Exception:
+        return f"{what} (whose text cannot be read)"
     return f"{what}: {words}" if words.strip() else what
+
+
+def _asked(error: RetryLater) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return describe(error)
 
 
 def _spent(attempt: int, error: str) -> Bury:

@@ -21,7 +21,7 @@ from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
 from inturn.policy.retry import Reject, RetryLater, after_failure
-from inturn.policy.settlement import Outcome
+from inturn.policy.settlement import Outcome, error_text, keepable, reason_text, traceback_text
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
@@ -122,10 +122,10 @@ class Attempts:
         # One that asked to come later has not failed anywhere.
         trace = None if isinstance(error, RetryLater) else trace_of(error)
         if type(verdict) is Bury:
-            return Bury(verdict.error, verdict.reason, trace)
+            return _sayable(Bury(verdict.error, verdict.reason, trace))
         assert type(verdict) is Retry
         delay_seconds = _possible(verdict.delay_seconds)
-        return Retry(delay_seconds, verdict.error, bool(verdict.counted), trace)
+        return _sayable(Retry(delay_seconds, verdict.error, bool(verdict.counted), trace))
 
     def _awaited(
         self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob
@@ -167,7 +167,7 @@ class Attempts:
             return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
-            return Done(None, self._job.keep_result, str(error))
+            return Done(None, self._job.keep_result, keepable(str(error)))
 
     def _never_awaited(self, value: CoroutineType[Any, Any, Any]) -> Reject:
         """Return the error of an attempt that only made a coroutine: its work was not done."""
@@ -224,6 +224,18 @@ def _in_words(error: BaseException) -> BaseException:
     if type(error) in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
         return type(error)("the handler raised it by itself, for nobody had asked it to end")
     return error
+
+
+def _sayable(verdict: Retry | Bury) -> Retry | Bury:
+    """Return a verdict whose words can go anywhere: to a store, into JSON, from a child process.
+
+    Whatever a handler raised is text as Python has it, which may hold half of a character.
+    """
+    error, traceback = error_text(verdict), traceback_text(verdict)
+    if isinstance(verdict, Retry):
+        return msgspec.structs.replace(verdict, error=error, traceback=traceback)
+    reason = None if verdict.reason is None else reason_text(verdict)
+    return Bury(error, reason, traceback)
 
 
 def _possible(delay_seconds: float) -> float:

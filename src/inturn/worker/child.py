@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn
 
 from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.retry import describe
-from inturn.policy.settlement import Outcome
+from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Release
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Job
@@ -119,7 +119,8 @@ class Child:
             try:
                 job = find_job(welcome.program.load(module), kind)
             except BaseException as error:
-                missing[kind] = f"importing module {module!r} failed with {describe(error)}"
+                why = keepable(describe(error))
+                missing[kind] = f"importing module {module!r} failed with {why}"
                 continue
             if job is None:
                 missing[kind] = f"neither it nor its app stands in module {module!r}"

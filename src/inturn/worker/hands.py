@@ -35,13 +35,15 @@ class Hold:
     """A job in hand. Whoever takes the right to it first may start it, or give it back."""
 
     __slots__ = (
-        "_right", "is_cancellable", "is_collected", "is_doubtful", "is_noted", "job", "run", "way",
+        "_right", "is_cancellable", "is_cancelled", "is_collected", "is_doubtful", "is_noted",
+        "job", "run", "way",
     )  # fmt: skip
 
     def __init__(self, run: Run, job: LeasedJob) -> None:
         self.run, self.job = run, job
         self.way: LeaseWay | None = None  # of one that was started
         self.is_cancellable = False
+        self.is_cancelled = False  # by the worker; else a handler has cancelled itself
         self.is_noted = False  # whether it is said what became of it
         self.is_collected = False  # whether that was taken in
         self.is_doubtful = False  # its lease went with its transaction, or was lost before that
@@ -205,6 +207,7 @@ class Hands:
                 del self._tickets[ticket]
                 ticket.cancel()
             elif hold.is_cancellable:
+                hold.is_cancelled = True
                 cancelled += ticket.cancel()
             else:
                 going_on += 1
@@ -219,6 +222,8 @@ class Hands:
         """Give back all that is in hand, at once: what can be cancelled is, the rest goes on."""
         self.give_back(claimed_before=monotonic())
         held = sorted(self._tickets.items(), key=lambda one: one[1].job.position)
+        for _, hold in held:
+            hold.is_cancelled = True
         await cancel_all([ticket for ticket, _ in held])
         for _, hold in held:
             if not (hold.is_noted or hold.run.is_over):
@@ -248,9 +253,11 @@ class Hands:
                 if self._may_start(hold):
                     try:
                         outcome = await attempts.plainly(leased)
-                    except asyncio.CancelledError:  # the worker stops at once, or lost the lease
-                        self._note(hold, released(leased))
-                        raise
+                    except asyncio.CancelledError as error:
+                        if hold.is_cancelled:  # the worker stops at once, or lost the lease
+                            self._note(hold, released(leased))
+                            raise
+                        outcome = Outcome(leased, attempts.failed(leased, error))
                     self._note(hold, outcome, is_here=True)
 
             return plainly
@@ -265,9 +272,11 @@ class Hands:
                             outcome = await attempts.on_loop(token, leased, way)
                         else:
                             outcome = await _in_child(children, attempts, token, leased, way)
-                    except asyncio.CancelledError:  # the worker stops at once, or lost the lease
-                        self._note(hold, released(leased), way.is_settled)
-                        raise
+                    except asyncio.CancelledError as error:
+                        if hold.is_cancelled:  # the worker stops at once, or lost the lease
+                            self._note(hold, released(leased), way.is_settled)
+                            raise
+                        outcome = Outcome(leased, attempts.failed(leased, error))
                     finally:
                         way.end()
                     self._note(hold, outcome, way.is_settled)

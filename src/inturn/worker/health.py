@@ -49,7 +49,7 @@ class HealthDesk:
                 await stack.enter_async_context(server)
             if self._file is not None:
                 touching = asyncio.create_task(self._keep_touching(self._file))
-                stack.callback(self._file.unlink, missing_ok=True)
+                stack.callback(_take_away, self._file)
                 stack.callback(touching.cancel)
             yield
 
@@ -129,7 +129,13 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _check_file(file: Path) -> None:
+    """Refuse a file that cannot be touched, or that is somebody's: it would be taken away."""
     try:
+        if file.exists() and not _is_ours(file):
+            raise InvalidSetting(
+                f"{file} is no health file: such a file is empty. It would be removed when the "
+                f"worker ends; name one that is not there yet."
+            )
         file.touch()
         file.unlink()  # it is there only while all is well
     except OSError as error:
@@ -137,3 +143,14 @@ def _check_file(file: Path) -> None:
             f"the health file cannot be written: {error}. Name one in a folder that is there and "
             f"that this user may write to."
         ) from error
+
+
+def _take_away(file: Path) -> None:
+    with contextlib.suppress(OSError):
+        if _is_ours(file):
+            file.unlink()
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file may be a health file, which is a file like any other and always empty."""
+    return file.is_file() and not file.stat().st_size
