@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,14 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
-from inturn.model.job import JobState
+from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import RetryPolicy
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import hands, waking, worker
+from inturn.worker.telling import Telling
 from tests.postgres_server import PostgresServer
 from tests.worker.conftest import prolonged, until, working
 
@@ -38,6 +41,31 @@ async def test_results_that_are_too_much_for_one_call_are_told_in_several(
         for ticket in tickets:
             assert await ticket.result(timeout=60) == "x" * 1_000
     assert sorted(ran) == list(range(30))
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_one(
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
+    store = await app.lend()
+    await store.enqueue([NewJob(kind="work", key=key) for _ in range(6)])
+    [claim] = await store.claim("default", jobs_max=6, worker="w1")
+    told: list[Settlement] = []
+    refused: list[Settlement] = []
+
+    async def doubt(tokens: Iterable[int]) -> None:
+        assert set(tokens) == {claim.lease.token}
+
+    telling = Telling(store, "w1", told=told.append, refused=refused.extend, doubted=doubt)
+    outcomes = [Outcome(job, Done('"' + "x" * 1_000 + '"')) for job in claim.jobs]
+    # The store has taken the first, and went away before it could answer.
+    await store.settle([Settlement(claim.lease, outcomes[:1])], worker="w1")
+    telling.add([Settlement(claim.lease, outcomes[:1]), Settlement(claim.lease, outcomes[1:])])
+    while telling:
+        await telling.settle()
+    assert [len(one.outcomes) for one in refused] == [1]
+    assert [one for settlement in told for one in settlement.outcomes] == outcomes[1:]
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
+from inturn.model.errors import LeaseLost, OutOfBounds
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.protocol import Store
@@ -97,12 +97,14 @@ class Telling:
                     await self._store.settle([asked[0]], worker=self._worker)
                 except LeaseLost:
                     refused.append(asked.pop(0))
+                except OutOfBounds:  # what one lease holds may be more than one call may carry
+                    if (halves := _halved(asked[:1])) is None:
+                        raise
+                    asked[:1] = [*halves[0], *halves[1]]
                 else:
                     self._told(asked.pop(0))
-        except StoreError:
-            self._unsaid = [*asked, *self._unsaid]
-            raise
         finally:
+            self._unsaid = [*asked, *self._unsaid]
             self._refused(refused)
         await self._doubted(doubtful)
 
