@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any
 
-from inturn.model.errors import LeaseLost, OutOfBounds
+from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.protocol import Store
+
+LONG_SECONDS = 0.05
+"""After a call that took so long its leases are asked for. On PostgreSQL they were locked by it, so
+a heartbeat that came meanwhile has prolonged nothing, and with one such call after the other none
+might: a lease runs out, and a sweep that comes between two calls takes it back."""
 
 
 class Telling:
     """Settlements that the store did not take yet, in the order of the jobs' ends.
 
     ``told``: called with each that it took. ``refused``: called with those that it would not have.
-    ``doubted``: awaited with tokens whose leases may be lost.
+    ``doubted``: awaited with tokens whose leases may be lost, or may soon run out.
     """
 
     def __init__(
@@ -63,6 +70,7 @@ class Telling:
     ) -> list[Claim] | None:
         said = self._unsaid
         while True:
+            began = monotonic()
             try:
                 claims = await call(said)
                 break
@@ -79,6 +87,9 @@ class Telling:
         self._unsaid = self._unsaid[len(said) :]
         for one in said:
             self._told(one)
+        if monotonic() - began >= LONG_SECONDS:
+            with suppress(StoreError):  # what was claimed is claimed; the heartbeat asks again
+                await self._doubted({one.lease.token for one in said})
         return claims
 
     async def _sort_out(self, tokens: Iterable[int]) -> None:

@@ -373,7 +373,7 @@ class Worker:
             self._spoken(settlement)
 
     def _spoken(self, settlement: Settlement) -> None:
-        self._runs.settled(settlement.lease)
+        self._runs.settled(settlement)
         run = self._runs.find(settlement.lease)
         if run is not None:
             run.tell(len(settlement.outcomes))
