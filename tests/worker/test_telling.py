@@ -21,6 +21,7 @@ from inturn.queue.context import Context
 from inturn.worker import hands, telling, waking, worker
 from inturn.worker.heartbeat import Heartbeat
 from inturn.worker.telling import Telling
+from inturn.worker.volume import Volume
 from tests.postgres_server import PostgresServer
 from tests.worker.conftest import lease_ends, prolonged, until, working
 
@@ -58,7 +59,10 @@ async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_o
     async def doubt(tokens: Iterable[int]) -> None:
         assert set(tokens) == {claim.lease.token}
 
-    one = Telling(store, "w1", told=told.append, refused=refused.extend, doubted=doubt)
+    volume = Volume()
+    one = Telling(
+        store, "w1", told=told.append, refused=refused.extend, doubted=doubt, volume=volume
+    )
     outcomes = [Outcome(job, Done('"' + "x" * 1_000 + '"')) for job in claim.jobs]
     # The store has taken the first, and went away before it could answer.
     await store.settle([Settlement(claim.lease, outcomes[:1])], worker="w1")
@@ -66,6 +70,7 @@ async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_o
     while one:
         await one.settle()
     assert [len(settlement.outcomes) for settlement in refused] == [1]
+    assert volume.chars == 0
     assert [outcome for settlement in told for outcome in settlement.outcomes] == outcomes[1:]
 
 
