@@ -297,7 +297,7 @@ class Hands:
         """Take the right to start a job, unless it is to be given back, or is no longer ours.
 
         Under a lease that has run out nothing starts: after a process stood still, or could not
-        reach the store, somebody else may be at it. And while too much is to be told nothing starts.
+        reach the store, somebody else may be at it. Nor does it while too much is to be told.
         """
         run = hold.run
         if not hold.take() or run.is_over:
