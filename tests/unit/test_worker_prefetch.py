@@ -108,6 +108,19 @@ def test_large_payloads_are_bounded_from_the_first_claim_on() -> None:
     assert all(after <= 2 * before for before, after in itertools.pairwise(claims))
 
 
+def test_large_results_are_claimed_as_few_as_large_payloads() -> None:
+    prefetch = quick()
+    assert prefetch.wanted(0, 0) == JOBS_MAX
+    prefetch.returned(4, 4 * 1_000_000)
+    assert 0 < prefetch.wanted(0, 0) <= CHARS_AHEAD_MAX / 1_000_000
+    assert prefetch.wanted(CHARS_HELD_MAX // 1_000_000, 0) == 0
+    prefetch.returned(0, 0)  # given back, which says nothing of results
+    assert prefetch.wanted(0, 0) <= CHARS_AHEAD_MAX / 1_000_000
+    for _ in range(100):
+        prefetch.returned(4, 4)
+    assert prefetch.wanted(0, 0) == JOBS_MAX, "they were small for a while"
+
+
 def test_one_job_is_always_claimed_however_large() -> None:
     prefetch = ramped()
     prefetch.claimed(["x" * (CHARS_HELD_MAX + 1)])

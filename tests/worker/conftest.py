@@ -74,19 +74,20 @@ async def run_out(app: App, *, worker: str | None = None) -> int:
 
 async def prolonged(app: App, token: int) -> None:
     """Wait until a lease has been prolonged."""
-    lease = "inturn.lease" if app.url.startswith("postgres") else "lease"
-
-    async def runs_out_at() -> Any:
-        async with (await app.lend()).transaction() as t:
-            [[at]] = await t.execute(f"select until from {lease} where token = {token}")
-        return at
-
-    before = await runs_out_at()
+    before = await lease_ends(app, token)
 
     async def is_later() -> bool:
-        return bool(await runs_out_at() > before)
+        return bool(await lease_ends(app, token) > before)
 
     await until(is_later)
+
+
+async def lease_ends(app: App, token: int) -> Any:
+    """Return when a lease runs out, as its store keeps it."""
+    lease = "inturn.lease" if app.url.startswith("postgres") else "lease"
+    async with (await app.lend()).transaction() as t:
+        [[at]] = await t.execute(f"select until from {lease} where token = {token}")
+    return at
 
 
 async def take_for_good(app: App, ticket: Ticket[Any]) -> None:

@@ -320,7 +320,7 @@ async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collect
 
     async with working(app, **LEASE) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(worker._hands, "collect", lambda: Ended(0, [], 0))
+            patch.setattr(worker._hands, "collect", lambda: Ended(0, [], 0, 0, 0))
             ticket = await work.submit()
             await ended.wait()
             held = worker._hands._tickets

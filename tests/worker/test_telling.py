@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,18 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
-from inturn.model.job import JobState
+from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import RetryPolicy
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import hands, waking, worker
+from inturn.worker import hands, telling, waking, worker
+from inturn.worker.heartbeat import Heartbeat
+from inturn.worker.telling import Telling
+from inturn.worker.volume import Volume
 from tests.postgres_server import PostgresServer
-from tests.worker.conftest import prolonged, until, working
+from tests.worker.conftest import lease_ends, prolonged, until, working
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -38,6 +43,35 @@ async def test_results_that_are_too_much_for_one_call_are_told_in_several(
         for ticket in tickets:
             assert await ticket.result(timeout=60) == "x" * 1_000
     assert sorted(ran) == list(range(30))
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_one(
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
+    store = await app.lend()
+    await store.enqueue([NewJob(kind="work", key=key) for _ in range(6)])
+    [claim] = await store.claim("default", jobs_max=6, worker="w1")
+    told: list[Settlement] = []
+    refused: list[Settlement] = []
+
+    async def doubt(tokens: Iterable[int]) -> None:
+        assert set(tokens) == {claim.lease.token}
+
+    volume = Volume()
+    one = Telling(
+        store, "w1", told=told.append, refused=refused.extend, doubted=doubt, volume=volume
+    )
+    outcomes = [Outcome(job, Done('"' + "x" * 1_000 + '"')) for job in claim.jobs]
+    # The store has taken the first, and went away before it could answer.
+    await store.settle([Settlement(claim.lease, outcomes[:1])], worker="w1")
+    one.add([Settlement(claim.lease, outcomes[:1]), Settlement(claim.lease, outcomes[1:])])
+    while one:
+        await one.settle()
+    assert [len(settlement.outcomes) for settlement in refused] == [1]
+    assert volume.chars == 0
+    assert [outcome for settlement in told for outcome in settlement.outcomes] == outcomes[1:]
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -154,6 +188,54 @@ async def test_a_lease_is_prolonged_until_the_store_has_taken_what_became_of_it(
         await ticket.result(timeout=60)
     assert (len(tokens), worker.record.counts.lost) == (1, 0)
     assert worker._runs.leases() == []
+
+
+async def test_a_lease_is_prolonged_between_calls_that_take_long(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL a heartbeat that comes while one is under way finds the lease locked."""
+    monkeypatch.setattr(telling, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
+
+    async def finds_all_locked(heartbeat: Heartbeat) -> None:
+        heartbeat._watched.beaten()
+
+    monkeypatch.setattr(Heartbeat, "step", finds_all_locked)
+    may_end = asyncio.Event()
+    tokens: list[int] = []
+    ends: list[Any] = []  # of the lease, as each call found it
+    store: Any = await app.lend()
+
+    @app.job
+    async def work(ctx: Context) -> str:
+        tokens.append(ctx.token)
+        await may_end.wait()
+        return "x" * 1_000
+
+    def looking(verb: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
+            found = None
+            if any(one.lease.token == max(tokens) for one in settlements):
+                found = await lease_ends(app, max(tokens))
+            answer = await verb(settlements, *arguments, **options)
+            if found is not None:  # and it was not too much
+                ends.append(found)
+            return answer
+
+        return call
+
+    monkeypatch.setattr(store, "settle", looking(store.settle))
+    monkeypatch.setattr(store, "turn", looking(store.turn))
+    tickets = await app.submit_many([work.call() for _ in range(12)])
+    async with working(app, slots=12, lease_seconds=600) as worker:
+        worker._prefetch.window = 12  # one lease, but for the first, which asks for suspects
+        await until(lambda: len(tokens) == 12)
+        may_end.set()
+        for ticket in tickets:
+            await ticket.result(timeout=60)
+        assert worker.record.counts.lost == 0
+    assert len(ends) >= 5
+    assert ends == sorted(set(ends)), "each call found it prolonged since the one before"
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -22,6 +22,7 @@ from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.parting import STILL_RUNS, cancel_all
 from inturn.worker.runs import Run, Runs, released
+from inturn.worker.volume import Volume, chars_of
 from inturn.worker.way import LeaseWay
 
 OPEN_KEYS = 4096  # more than jobs that may be in hand
@@ -36,7 +37,7 @@ class Hold:
 
     __slots__ = (
         "_right", "is_cancellable", "is_cancelled", "is_collected", "is_doubtful", "is_noted",
-        "job", "run", "way",
+        "is_shed", "job", "run", "way",
     )  # fmt: skip
 
     def __init__(self, run: Run, job: LeasedJob) -> None:
@@ -47,6 +48,7 @@ class Hold:
         self.is_noted = False  # whether it is said what became of it
         self.is_collected = False  # whether that was taken in
         self.is_doubtful = False  # its lease went with its transaction, or was lost before that
+        self.is_shed = False  # it was given back because too much was to be told
         self._right = [None]
 
     def take(self) -> bool:
@@ -59,13 +61,15 @@ class Hold:
 
 
 class Ended(NamedTuple):
-    """What has ended: so many jobs; the runs of those that have settled themselves; and how many
-    wanted to, and turned out to be lost.
+    """What has ended: so many jobs; the runs of those that have settled themselves; how many wanted
+    to, and turned out to be lost; how many were run; and the characters there are to say of them.
     """
 
     jobs: int
     settled: list[Run]
     lost: int
+    ran: int
+    chars: int
 
 
 class Loss(NamedTuple):
@@ -95,8 +99,10 @@ class Hands:
         self._make_way, self._rouse = make_way, rouse
         self.executor: Executor | None = None  # given when the worker begins
         self.runs = Runs()
+        self.volume = Volume()
         self.is_stopping = False
-        self._ended: deque[tuple[Hold, Outcome, bool]] = deque()
+        self.has_shed = False  # jobs were given back because too much was to be told
+        self._ended: deque[tuple[Hold, Outcome, bool, int]] = deque()
         self._tickets: dict[LocalTicket, Hold] = {}
         self._completions = Completions()
         self._open_key = 0
@@ -155,11 +161,14 @@ class Hands:
 
     def collect(self) -> Ended:
         """Take in what has ended."""
-        count, lost = len(self._ended), 0
+        count, lost, ran, chars = len(self._ended), 0, 0, 0
         settled: list[Run] = []
         for _ in range(count):
-            hold, outcome, is_settled = self._ended.popleft()
+            hold, outcome, is_settled, size = self._ended.popleft()
             hold.is_collected = True
+            self.has_shed = self.has_shed or hold.is_shed
+            chars += size
+            ran += type(outcome.verdict) is not Release
             if is_settled:
                 settled.append(hold.run)
             elif hold.is_doubtful:
@@ -167,7 +176,8 @@ class Hands:
             self.runs.note(hold.run, outcome, is_settled=is_settled)
         for ticket in self._completions.take_now():
             self._tickets.pop(ticket, None)
-        return Ended(count, settled, lost)
+        self.volume.add(-chars)  # what is to be told counts it from now on
+        return Ended(count, settled, lost, ran, chars)
 
     def give_back(self, *, claimed_before: float) -> int:
         """Give back what still waits for a slot and was claimed before a time; return how many.
@@ -295,12 +305,13 @@ class Hands:
         """Take the right to start a job, unless it is to be given back, or is no longer ours.
 
         Under a lease that has run out nothing starts: after a process stood still, or could not
-        reach the store, somebody else may be at it.
+        reach the store, somebody else may be at it. Nor does it while too much is to be told.
         """
         run = hold.run
         if not hold.take() or run.is_over:
             return False
-        if self.is_stopping or run.is_slow or monotonic() > run.kept_until:
+        hold.is_shed = self.volume.is_full
+        if self.is_stopping or run.is_slow or hold.is_shed or monotonic() > run.kept_until:
             self._note(hold, released(hold.job))
             return False
         run.is_started = True
@@ -325,7 +336,9 @@ class Hands:
             if not is_settled:
                 run.owe()
         rouses = not (is_here and self._ended)
-        self._ended.append((hold, outcome, is_settled))
+        if chars := chars_of(outcome):
+            self.volume.add(chars)
+        self._ended.append((hold, outcome, is_settled, chars))
         if rouses:
             self._rouse()
 

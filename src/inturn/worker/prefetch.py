@@ -43,6 +43,7 @@ class Prefetch:
     jobs_max: int
     ended_per_second: float = 0.0
     chars_each: float = 0.0
+    returned_chars_each: float = 0.0
     window: int = 1  # how many may be claimed before the loop has turned
     _coming: int = 0  # were claimed, and the loop has not turned since
 
@@ -51,8 +52,7 @@ class Prefetch:
         self._coming += len(payloads)
         if payloads:
             measured = sum(map(len, payloads)) / len(payloads)
-            drifted = self.chars_each + _WEIGHT * (measured - self.chars_each)
-            self.chars_each = max(measured, drifted)
+            self.chars_each = _followed(self.chars_each, measured)
 
     def turned(self, jobs: int, seconds: float) -> None:
         """Note how long it took from the claim of so many jobs until the loop had turned.
@@ -70,6 +70,11 @@ class Prefetch:
         if seconds > 0:
             weight = 1 - exp(-seconds / PACE_SECONDS)
             self.ended_per_second += weight * (jobs / seconds - self.ended_per_second)
+
+    def returned(self, jobs: int, chars: int) -> None:
+        """Note how much there was to say of so many jobs that were run: results, mostly."""
+        if jobs:
+            self.returned_chars_each = _followed(self.returned_chars_each, chars / jobs)
 
     def slowed(self) -> None:
         """Note that what was claimed ahead was not started soon: claim for free slots only."""
@@ -90,4 +95,9 @@ class Prefetch:
 
     def _fitting(self, chars: int) -> int:
         """Return how many jobs have no more than so many characters, by those seen lately."""
-        return int(chars / max(1.0, self.chars_each))
+        return int(chars / max(1.0, self.chars_each + self.returned_chars_each))
+
+
+def _followed(average: float, measured: float) -> float:
+    """Return an average that goes up at once, and down by and by."""
+    return max(measured, average + _WEIGHT * (measured - average))

@@ -91,6 +91,7 @@ class Runs:
         self._runs: dict[tuple[int, int | None], Run] = {}
         self._changed: dict[tuple[int, int | None], Run] = {}
         self._unsettled: dict[tuple[int, int | None], Lease] = {}  # all ended; the store is told
+        self._untold: dict[tuple[int, int | None], int] = {}  # outcomes; it is told of some first
         self.in_hand = 0
 
     def take(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> Run:
@@ -123,22 +124,31 @@ class Runs:
     def settlements(self) -> list[Settlement]:
         """Return what is to be said of jobs that ended since the last time."""
         changed, self._changed = self._changed, {}
-        said = [run.settlement() for run in changed.values()]
+        said = []
         for name, run in changed.items():
+            settlement = run.settlement()
+            said.append(settlement)
+            self._untold[name] = self._untold.get(name, 0) + len(settlement.outcomes)
             if not run.left:
                 self._unsettled[name] = run.lease  # first: at no moment it is not among the leases
                 del self._runs[name]
         return said
 
-    def settled(self, lease: Lease) -> None:
-        """Forget a lease of which the store has heard all."""
-        self._unsettled.pop(_name(lease), None)
+    def settled(self, settlement: Settlement) -> None:
+        """Hear that the store was told; forget a lease of which it has heard all."""
+        name = _name(settlement.lease)
+        untold = self._untold.pop(name, 0) - len(settlement.outcomes)
+        if untold > 0:
+            self._untold[name] = untold
+        else:
+            self._unsettled.pop(name, None)
 
     def lose(self, leases: Iterable[Lease]) -> list[Run]:
         """Forget leases that are someone else's now; return their runs."""
         lost = []
         for lease in leases:
             self._unsettled.pop(_name(lease), None)
+            self._untold.pop(_name(lease), None)
             run = self._runs.pop(_name(lease), None)
             if run is not None:
                 self._changed.pop(_name(lease), None)

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.protocol import Store
+from inturn.worker.volume import Volume, chars_in
+
+CALL_CHARS_MAX = 8 * 1024 * 1024
+"""What is said with one call, as far as jobs can be told apart: each holds its leases locked for as
+long as it takes, and is in the memory several times over while it is sent."""
+
+LONG_SECONDS = 0.05
+"""After a call that took so long its leases are asked for. On PostgreSQL they were locked by it, so
+a heartbeat that came meanwhile has prolonged nothing, and with one such call after the other none
+might: a lease runs out, and a sweep that comes between two calls takes it back."""
 
 
 class Telling:
     """Settlements that the store did not take yet, in the order of the jobs' ends.
 
     ``told``: called with each that it took. ``refused``: called with those that it would not have.
-    ``doubted``: awaited with tokens whose leases may be lost.
+    ``doubted``: awaited with tokens whose leases may be lost, or may soon run out. ``volume``:
+    counts what is not told.
     """
 
     def __init__(
@@ -26,18 +39,23 @@ class Telling:
         told: Callable[[Settlement], None],
         refused: Callable[[Sequence[Settlement]], None],
         doubted: Callable[[Iterable[int]], Awaitable[None]],
+        volume: Volume,
     ) -> None:
         self._store, self._worker = store, worker
         self._told, self._refused, self._doubted = told, refused, doubted
+        self._volume = volume
         self._unsaid: list[Settlement] = []
+        self._chars = 0  # in those
 
     def __bool__(self) -> bool:
         """Whether there is something to tell."""
         return bool(self._unsaid)
 
     def add(self, settlements: Iterable[Settlement]) -> None:
-        """Have settlements told with the next call."""
+        """Have settlements told with the next calls."""
+        settlements = list(settlements)
         self._unsaid += settlements
+        self._count(sum(map(chars_in, settlements)))
 
     async def settle(self) -> None:
         """Tell the store."""
@@ -61,8 +79,9 @@ class Telling:
     async def _tell(
         self, call: Callable[[Sequence[Settlement]], Awaitable[list[Claim]]]
     ) -> list[Claim] | None:
-        said = self._unsaid
+        said = self._fitting()
         while True:
+            began = monotonic()
             try:
                 claims = await call(said)
                 break
@@ -77,8 +96,13 @@ class Telling:
                 self._unsaid = [*first, *second, *self._unsaid[len(said) :]]
                 said = first
         self._unsaid = self._unsaid[len(said) :]
+        if self._chars:
+            self._count(-sum(map(chars_in, said)))
         for one in said:
             self._told(one)
+        if monotonic() - began >= LONG_SECONDS:
+            with suppress(StoreError):  # what was claimed is claimed; the heartbeat asks again
+                await self._doubted({one.lease.token for one in said})
         return claims
 
     async def _sort_out(self, tokens: Iterable[int]) -> None:
@@ -97,14 +121,37 @@ class Telling:
                     await self._store.settle([asked[0]], worker=self._worker)
                 except LeaseLost:
                     refused.append(asked.pop(0))
+                except OutOfBounds:  # what one lease holds may be more than one call may carry
+                    if (halves := _halved(asked[:1])) is None:
+                        raise
+                    asked[:1] = [*halves[0], *halves[1]]
                 else:
+                    self._count(-chars_in(asked[0]))
                     self._told(asked.pop(0))
-        except StoreError:
-            self._unsaid = [*asked, *self._unsaid]
-            raise
         finally:
+            self._unsaid = [*asked, *self._unsaid]
+            self._count(-sum(map(chars_in, refused)))
             self._refused(refused)
         await self._doubted(doubtful)
+
+    def _fitting(self) -> list[Settlement]:
+        """Return what the next call is to say: the first that are not too much for it."""
+        while self._chars > CALL_CHARS_MAX:
+            chars = 0
+            for count, one in enumerate(self._unsaid):
+                chars += chars_in(one)
+                if chars > CALL_CHARS_MAX and count:
+                    return self._unsaid[:count]
+                if chars > CALL_CHARS_MAX:
+                    break
+            if (halves := _halved(self._unsaid[:1])) is None:
+                return self._unsaid[:1]
+            self._unsaid[:1] = [*halves[0], *halves[1]]
+        return self._unsaid
+
+    def _count(self, chars: int) -> None:
+        self._chars += chars
+        self._volume.add(chars)
 
 
 def _halved(said: Sequence[Settlement]) -> tuple[list[Settlement], list[Settlement]] | None:

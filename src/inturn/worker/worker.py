@@ -137,7 +137,12 @@ class Worker:
         waking = self._waking = Waking(self._ready)
         self._store = await self.app.lend()
         self._telling = Telling(
-            self._store, self.name, told=self._told, refused=self._refused, doubted=self._doubt
+            self._store,
+            self.name,
+            told=self._told,
+            refused=self._refused,
+            doubted=self._doubt,
+            volume=self._hands.volume,
         )
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.app.hooks.stop)
@@ -260,9 +265,12 @@ class Worker:
         for one in self._runs.lanes_ended():
             self._ready.add(one.queue)  # the lane may have more, and nobody would say so
         self._telling.add(self._runs.settlements())
+        if self._hands.has_shed and not self._telling:  # the store has them back
+            self._hands.has_shed = False
+            self._ready.add_all()
         queue = self._next_queue(now)
         wanted = 0
-        if queue is not None:
+        if queue is not None and not self._hands.volume.is_full:
             wanted = self._prefetch.wanted(self._runs.in_hand, self._hands.keys_busy)
         if queue is not None and wanted:
             await self._claim(queue, wanted, now)
@@ -342,7 +350,7 @@ class Worker:
     # What has ended
 
     def _collect(self) -> None:
-        count, settled, lost = self._hands.collect()
+        count, settled, lost, ran, chars = self._hands.collect()
         self.record.counts.done += len(settled)
         self.record.lost(lost)
         for run in settled:
@@ -350,6 +358,7 @@ class Worker:
         if count:
             now = perf_counter()
             self._prefetch.ended(count, now - self._busy_since)
+            self._prefetch.returned(ran, chars)
             self._busy_since = now
 
     def _give_back(self, now: float) -> None:
@@ -373,7 +382,7 @@ class Worker:
             self._spoken(settlement)
 
     def _spoken(self, settlement: Settlement) -> None:
-        self._runs.settled(settlement.lease)
+        self._runs.settled(settlement)
         run = self._runs.find(settlement.lease)
         if run is not None:
             run.tell(len(settlement.outcomes))
