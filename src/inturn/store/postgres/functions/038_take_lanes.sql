@@ -166,7 +166,7 @@ begin
 end $$;
 
 -- Note in the session that a look for claimable lanes began at a lane's rank, after so many entries
--- of the index that had died. Each takes about a microsecond.
+-- of the index that had died. A microsecond is reckoned for each, so it holds ten for each.
 create or replace function inturn.note_floor(
     p_queue text, p_kinds text[], p_lane bigint, p_read bigint,
     out round integer, out rank_at timestamptz

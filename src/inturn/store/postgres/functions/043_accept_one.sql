@@ -10,8 +10,8 @@
 -- the lane is looked at by a later statement. What needs more (a new lane, a bounded queue, an id
 -- that is known) is left to inturn.accept_plain.
 --
--- Of the settings that keep plans as they are, those that a look at one row by its primary key
--- could miss are left out: setting each takes a few percent of the whole.
+-- It has fewer settings than the others to keep its plans as they are, for it joins nothing and
+-- looks up one row at a time: setting all five took 4 % of a call.
 create or replace function inturn.accept_one(
     p_id uuid, p_queue text, p_key text, p_kind text, p_payload text, p_priority integer,
     p_round integer, p_attempts integer, p_timeout double precision, p_now timestamptz,
