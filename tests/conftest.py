@@ -1,14 +1,17 @@
-"""Fixtures that every kind of test may use: a PostgreSQL server, and a database on it."""
+"""Fixtures that every kind of test may use: a PostgreSQL server, a database, an empty store."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from inturn.queue.app import App
 from tests.postgres_server import DatabaseServer, PostgresServer
 
 # The same examples each time, however slow the machine is at the moment: new ones are for
@@ -50,6 +53,18 @@ def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
     """The url of an empty database that only this test uses; about 60 ms to make and drop."""
     with postgres_server.fresh_database() as url:
         yield url
+
+
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The url of an empty store of each sort, ready for an app."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    if request.param == "memory":
+        return "sqlite:///:memory:"
+    found: str = request.getfixturevalue("postgres_url")
+    asyncio.run(App(found).migrate())
+    return found
 
 
 @pytest.fixture

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
-import inturn
 from tests.executor.durable_shop import Shop
-
-
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "memory":
-        return "sqlite:///:memory:"
-    found: str = request.getfixturevalue("postgres_url")
-    asyncio.run(inturn.App(found).migrate())
-    return found
 
 
 @pytest_asyncio.fixture
