@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
-from weakref import WeakSet
 
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, check_whole, listed, shown
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
-from inturn.model.forks import in_forked_child
-from inturn.model.job import NewJob
-from inturn.model.job import Ticket as Accepted
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
-from inturn.queue.bridge import Bridge
 from inturn.queue.context import Context
-from inturn.queue.home import Home, HomeEnded, NotBegun, Opening, crossed, repeated, sent, waited
+from inturn.queue.home import repeated
+from inturn.queue.homes import Homes
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options, resent
+from inturn.queue.job import Call, DeclaredJob, Job, Options, sending
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
@@ -39,11 +31,6 @@ R = TypeVar("R")
 Answer = TypeVar("Answer")
 AnyHook = TypeVar("AnyHook", bound=Hook)
 AnyAround = TypeVar("AnyAround", bound=Around | AroundManager)
-
-
-_apps: WeakSet[App] = WeakSet()
-_left_to_parents: list[Any] = []
-"""What a forked child neither uses nor closes: its parent does, and would feel it."""
 
 
 class Declaration:
@@ -86,17 +73,9 @@ class App:
                 'an App needs a store: App("sqlite:///work.db"), '
                 'App("postgresql://user@host/database"), or the variable INTURN_STORE.'
             )
-        self.url = url
-        self.clock = clock
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
-        self._opening = Opening(connect(url, clock=clock))
-        self._home: Home | None = None  # on a loop of the user's
-        self._guests: Home | None = None  # on the bridge, for who comes from elsewhere
-        self._settling_in = threading.Lock()
-        self._bridge = Bridge()
-        self._is_lost = False
-        _apps.add(self)
+        self._homes = Homes(url, clock)
 
     # Jobs
 
@@ -254,36 +233,24 @@ class App:
         if connection is not None:
             accepted = await self.run(lambda store: store.enqueue(jobs, connection=connection))
         else:
-            accepted = await repeated(self, _sending(jobs))
+            accepted = await repeated(self, sending(jobs))
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
-
-    def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run what is async, such as ``ticket.result()``, from code that is not."""
-        here = _running_loop()
-        home = self._home
-        is_own = home is not None and home.loop is here
-        if is_own or (here is not None and self._bridge.is_loop(here)):
-            work.close()
-            raise BadInput(
-                "this code runs on the app's own event loop, which waiting would stop. Use "
-                "`await`, as in `await job.submit(…)`."
-            )
-        home = self._place(None)
-        try:
-            return waited(home.loop, work)
-        finally:
-            home.leave()
 
     # Life
 
-    def use(self, store: str) -> None:
+    @property
+    def url(self) -> str:
+        """The store's URL."""
+        return self._homes.url
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that the store was given; None: its own."""
+        return self._homes.clock
+
+    def use(self, store: str, *, clock: Clock | None = None) -> None:
         """Use another store, by its URL. Before the app is first used, not later."""
-        if any(home is not None and home.opening.is_open for home in (self._home, self._guests)):
-            raise BadInput("the app's store is open: name another before the app is first used.")
-        opening = Opening(connect(store, clock=self.clock))
-        with self._settling_in:
-            self._home = self._guests = None
-            self._opening, self.url = opening, store
+        self._homes.use(store, clock)
 
     async def open(self) -> None:
         """Open the store now, rather than when it is first used."""
@@ -294,29 +261,7 @@ class App:
 
         What is under way is finished. Who comes meanwhile has it opened anew.
         """
-        with self._settling_in:
-            homes = [home for home in (self._home, self._guests) if home is not None]
-            self._home = self._guests = None
-            shared, self._opening = self._opening, Opening(connect(self.url, clock=self.clock))
-            for home in homes:
-                home.enter()
-        try:
-            for home in homes:
-                await _closed(home)
-            await shared.close()
-        finally:
-            for home in homes:
-                home.leave()
-        self._stop_bridge()
-
-    def _stop_bridge(self) -> None:
-        """End the app's own thread, unless someone uses it."""
-        with self._settling_in:
-            bridge = self._bridge
-            if self._guests is not None or not bridge.is_idle():
-                return
-            self._bridge = Bridge()  # who comes now starts another
-        bridge.stop()  # not under the lock: what runs there yet might want it
+        await self._homes.close()
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""
@@ -336,93 +281,15 @@ class App:
         If that is another loop than this, and it ends before it answers, ``StoreUnavailable`` says
         so: the call may have happened or not.
         """
-        here = asyncio.get_running_loop()
-        while True:
-            home = self._place(here)
-            try:
-                if home.loop is here:
-                    return await self._run_at(home, verb)
-                return await crossed(home.loop, self._run_at(home, verb))
-            except NotBegun:
-                continue
-            finally:
-                home.leave()
+        return await self._homes.run(verb)
+
+    def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run what is async, such as ``ticket.result()``, from code that is not."""
+        return self._homes.sync(work)
 
     async def lend(self) -> Store:
         """Return the store, open, to a worker that lives on this loop: the store's from now on."""
-        here = asyncio.get_running_loop()
-        while True:
-            try:
-                return await self._run_at(self._lent(here), _itself)
-            except NotBegun:
-                continue
-
-    def _place(self, here: asyncio.AbstractEventLoop | None) -> Home:
-        """Return where the store is used by who comes from this loop, or from none.
-
-        Who comes leaves again: ``home.leave()``.
-        """
-        with self._settling_in:
-            home = self._living_home()
-            if home is None and self._guests is None and here is not None:
-                home = self._home = Home(here, self._new_opening())
-            if home is None or not (home.is_lent or home.loop is here):
-                if self._guests is None:
-                    opening = self._new_opening()
-                    self._guests = Home(self._bridge.loop(), opening, self._bridge)
-                home = self._guests
-            home.enter()
-            return home
-
-    def _lent(self, here: asyncio.AbstractEventLoop) -> Home:
-        """Make a loop the store's home, where everyone finds it as long as that loop runs."""
-        with self._settling_in:
-            home = self._living_home()
-            if home is None or home.loop is not here:
-                if home is not None and home.is_lent:
-                    raise BadInput(
-                        "the app's store is lent to a worker on another event loop. Run this one "
-                        "there as well, or give it an App of its own."
-                    )
-                _retire(home)
-                is_bridge = self._guests is not None and self._guests.loop is here
-                home = self._guests if is_bridge else None
-                home = self._home = home or Home(here, self._new_opening())
-            home.is_lent = True
-            return home
-
-    def _living_home(self) -> Home | None:
-        """Return the home if its loop runs; else its connections died with it."""
-        if self._home is not None and not self._home.loop.is_running():
-            self._home = None
-        return self._home
-
-    def _new_opening(self) -> Opening:
-        """Return the store for one more loop: the same one, if it serves any."""
-        is_bound = self._opening.store.is_bound_to_loop
-        return Opening(connect(self.url, clock=self.clock)) if is_bound else self._opening
-
-    async def _run_at(self, home: Home, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        if not home.opening.is_open:
-            self._check_not_lost()
-            await home.opening.opened()
-        return await verb(home.opening.store)
-
-    def _begin_anew(self) -> None:
-        """In a forked child: leave the store, the loops and the thread to the parent."""
-        _left_to_parents.append((self._opening, self._home, self._guests, self._bridge))
-        opening = self._opening
-        self._is_lost = self._is_lost or (opening.is_open and opening.store.is_private)
-        self._opening = Opening(connect(self.url, clock=self.clock))
-        self._home = self._guests = None
-        self._settling_in, self._bridge = threading.Lock(), Bridge()
-
-    def _check_not_lost(self) -> None:
-        if self._is_lost:
-            raise BadInput(
-                "the app's store is in the memory of the process that this one was forked from, "
-                "where no other can reach it. Use a file or PostgreSQL, or an App of its own."
-            )
+        return await self._homes.lend()
 
     async def __aenter__(self) -> App:
         await self.open()
@@ -437,52 +304,5 @@ class App:
         await self.close()
 
 
-def _begin_all_anew() -> None:
-    for app in list(_apps):
-        app._begin_anew()
-
-
-in_forked_child(_begin_all_anew)
-
-
-async def _closed(home: Home) -> None:
-    """Close a home's own store, on its loop; if that has ended, the connections have as well."""
-    if not home.opening.store.is_bound_to_loop:
-        return  # it is shared, and its threads can be told from anywhere
-    if home.loop is asyncio.get_running_loop():
-        await home.opening.close()
-    elif home.loop.is_running():
-        with suppress(HomeEnded):
-            await crossed(home.loop, home.opening.close())
-
-
-def _retire(home: Home | None) -> None:
-    """Close a store that nobody will come to any more, when what is under way is over."""
-    if home is not None and home.opening.store.is_bound_to_loop:
-        with suppress(HomeEnded):
-            sent(home.loop, home.opening.close())
-
-
-def _sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
-    """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
-    tries = count(1)
-
-    def enqueue(store: Store) -> Awaitable[list[Accepted]]:
-        return store.enqueue(jobs if next(tries) == 1 else [resent(job) for job in jobs])
-
-    return enqueue
-
-
 async def _nothing(_store: Store) -> None:
     pass
-
-
-async def _itself(store: Store) -> Store:
-    return store
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -11,6 +11,7 @@ import msgspec
 
 from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
+from inturn.queue.loss import lost_member, may_lose
 
 Hints = Mapping[str, Any]
 
@@ -45,6 +46,7 @@ class Arguments:
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
                 f"pydantic."
             ) from error
+        self._may_lose = any(may_lose(hints.get(one.name, Any)) for one in parameters)
 
     def encode(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_steady: bool = False
@@ -56,10 +58,25 @@ class Arguments:
         bound = self._bound(args, kwargs)
         payload = encode_payload(bound, other=encode_other, is_steady=is_steady)
         try:
-            self._decoder.decode(payload)
+            found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+        if self._may_lose:
+            self._check_not_lost(payload, found)
         return payload
+
+    def _check_not_lost(self, payload: str, found: Any) -> None:
+        """Refuse an argument of which the handler would get less than was given."""
+        again = msgspec.json.encode(found, enc_hook=_rewritten)
+        if again == payload.encode():
+            return
+        lost = lost_member(msgspec.json.decode(payload), msgspec.json.decode(again))
+        if lost is not None:
+            raise BadInput(
+                f"job {self._name!r} cannot be called like that: the handler would not get "
+                f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
+                f"have. Annotate it with the type that is given, or give one that it has."
+            )
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         """Return the arguments by their names."""
@@ -119,6 +136,7 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
 
 def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] | tuple[str, Any]:
     hint = hints.get(parameter.name, Any)
+    hint = Any if hint is object else hint  # whatever JSON says is an object, too
     if parameter.default is parameter.empty:
         return parameter.name, hint
     return parameter.name, typing.Union[hint, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
@@ -144,6 +162,11 @@ def encode_other(value: Any) -> Any:
             f"left out or written otherwise (SecretStr, exclude=True, a serializer)"
         )
     return msgspec.Raw(text.encode())
+
+
+def _rewritten(value: Any) -> Any:
+    """Write down again what ``_decode_other`` read."""
+    return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
 
 
 def _decode_other(kind: type, value: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
-from functools import update_wrapper
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial, update_wrapper
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
@@ -16,6 +16,7 @@ from inturn.model import bounds
 from inturn.model.admissible import check_jobs, listed
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
+from inturn.model.job import Ticket as Accepted
 from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
@@ -25,6 +26,7 @@ from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
+    from inturn.store.protocol import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,14 +102,8 @@ class Job(Generic[P, R]):
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
         call: Call[R] = self._call(args, kwargs, unsent=True)
-        tries = count(1)
-
-        def submitting() -> Coroutine[Any, Any, list[Ticket[R]]]:
-            again = next(tries) > 1
-            return self.app.submit_many([Call(resent(call.new), call.hint) if again else call])
-
-        [ticket] = repeated_sync(self.app, submitting)
-        return ticket
+        [accepted] = repeated_sync(self.app, partial(self.app.run, sending([call.new])))
+        return Ticket(self.app, accepted, call.hint)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
@@ -202,7 +198,17 @@ else:
     DeclaredJob = Job  # only types tell them apart
 
 
-def resent(new: NewJob) -> NewJob:
+def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
+    """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
+    tries = count(1)
+
+    def enqueue(store: Store) -> Awaitable[list[Accepted]]:
+        return store.enqueue(jobs if next(tries) == 1 else [_resent(job) for job in jobs])
+
+    return enqueue
+
+
+def _resent(new: NewJob) -> NewJob:
     """Return a job that may be in the store already, from a call whose answer never came."""
     return msgspec.structs.replace(new, unsent=False)
 

@@ -24,9 +24,8 @@ def main(name: str, settings: Settings) -> None:
     history = History(settings.history_folder(), name)
     clock = SteppedClock()
     app.history, app.points = history, Points(history)
-    if settings.store.startswith("sqlite:"):  # on PostgreSQL the time is the database's
-        app.clock = clock
-    app.use(settings.store)
+    on_sqlite = settings.store.startswith("sqlite:")  # on PostgreSQL the time is the database's
+    app.use(settings.store, clock=clock if on_sqlite else None)
     Orders(
         history,
         {
