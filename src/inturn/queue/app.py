@@ -75,7 +75,7 @@ class App:
             )
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
-        self._homes = Homes(url, clock)
+        self.homes = Homes(url, clock)
 
     # Jobs
 
@@ -241,16 +241,16 @@ class App:
     @property
     def url(self) -> str:
         """The store's URL."""
-        return self._homes.url
+        return self.homes.url
 
     @property
     def clock(self) -> Clock | None:
         """The clock that the store was given; None: its own."""
-        return self._homes.clock
+        return self.homes.clock
 
     def use(self, store: str, *, clock: Clock | None = None) -> None:
         """Use another store, by its URL. Before the app is first used, not later."""
-        self._homes.use(store, clock)
+        self.homes.use(store, clock)
 
     async def open(self) -> None:
         """Open the store now, rather than when it is first used."""
@@ -261,7 +261,7 @@ class App:
 
         What is under way is finished. Who comes meanwhile has it opened anew.
         """
-        await self._homes.close()
+        await self.homes.close()
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""
@@ -281,15 +281,15 @@ class App:
         If that is another loop than this, and it ends before it answers, ``StoreUnavailable`` says
         so: the call may have happened or not.
         """
-        return await self._homes.run(verb)
+        return await self.homes.run(verb)
 
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run what is async, such as ``ticket.result()``, from code that is not."""
-        return self._homes.sync(work)
+        return self.homes.sync(work)
 
     async def lend(self) -> Store:
         """Return the store, open, to a worker that lives on this loop: the store's from now on."""
-        return await self._homes.lend()
+        return await self.homes.lend()
 
     async def __aenter__(self) -> App:
         await self.open()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -12,7 +12,9 @@ from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.queue.app import App
 from inturn.queue.context import Context
+from inturn.queue.homes import Homes
 from inturn.queue.job import Job
+from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
 from inturn.testing.drain import Drain, raise_first
 from inturn.testing.drained import Drained
@@ -26,8 +28,6 @@ Answer = TypeVar("Answer")
 
 MEMORY = "sqlite:///:memory:"
 TIMEOUT_SECONDS = 10.0
-
-_NOT_THERE = object()
 
 
 def private(
@@ -61,10 +61,12 @@ class Sandbox:
         settles_late: bool = False,
     ) -> None:
         self.clock = clock or HandClock()
-        self._private = App(store, clock=self.clock)
         self.app = App(store, clock=self.clock) if app is None else app
         self._ledger = Ledger(self.clock, self.app.jobs.get)
-        self._before: dict[str, Any] | None = None
+        self._homes = PrivateHomes(store, self.clock, self._ledger)
+        self._before: Homes | None = (
+            None  # the app's own, while entered
+        )
         # A store in memory serves any loop, so that it can wait for the first that asks.
         self._settles_late = settles_late and store == MEMORY
 
@@ -184,7 +186,7 @@ class Sandbox:
         trace: TracebackType | None,
     ) -> None:
         self._leave()
-        asyncio.run(self._private.close())
+        asyncio.run(self._homes.end())
 
     async def __aenter__(self) -> Sandbox:
         self._enter()
@@ -202,53 +204,27 @@ class Sandbox:
         trace: TracebackType | None,
     ) -> None:
         self._leave()
-        await self._private.close()
+        await self._homes.end()
 
     def _enter(self) -> None:
-        """Have the app's own verbs answered by the private one, until they are given back."""
+        """Have the app's calls go to the private store."""
         if self._before is not None:
             raise BadInput("this sandbox is in use already. Make another: private(app).")
-        private, ledger = self._private, self._ledger
-
-        async def run(verb: Any) -> Any:
-            return await private.run(lambda store: verb(PrivateStore(store, ledger)))
-
-        async def lend() -> Any:
-            return PrivateStore(await private.lend(), ledger)
-
-        own = vars(self.app)
-        stand_ins: dict[str, Any] = {
-            "url": private.url,
-            "clock": private.clock,
-            "run": run,
-            "lend": lend,
-            "sync": private.sync,
-            "open": private.open,
-            "close": _nothing,  # a store in memory ends when it is closed
-            "migrate": private.migrate,
-        }
-        self._before = {name: own.get(name, _NOT_THERE) for name in stand_ins}
-        own.update(stand_ins)
+        self._before, self.app.homes = self.app.homes, self._homes
 
     def _leave(self) -> None:
         assert self._before is not None
-        own = vars(self.app)
-        for name, value in self._before.items():
-            if value is _NOT_THERE:
-                del own[name]
-            else:
-                own[name] = value
-        self._before = None
+        self.app.homes, self._before = self._before, None
 
     async def _check_empty(self) -> None:
         """Refuse a store that is someone's: a drain would run what waits there."""
-        if self._private.url == MEMORY:
+        if self._homes.url == MEMORY:
             return
-        await self._private.migrate()
-        page = await self._private.run(lambda store: store.jobs(rows_max=1))
+        await self.app.migrate()
+        page = await self.app.run(lambda store: store.jobs(rows_max=1))
         if page.rows:
             raise BadInput(
-                f"the store {self._private.url.split('@')[-1]!r} holds jobs already, so it is "
+                f"the store {self._homes.url.split('@')[-1]!r} holds jobs already, so it is "
                 f"nobody's private one. Give the test an empty one, or leave store out."
             )
 
@@ -257,11 +233,30 @@ class Sandbox:
             raise BadInput("enter the sandbox first: `with private(app) as sandbox:`.")
 
     def _sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return self._private.sync(work)
+        return self._homes.sync(work)
 
 
-async def _nothing() -> None:
-    pass
+class PrivateHomes(Homes):
+    """The homes of a private store, which tells a ledger of all that happens there."""
+
+    def __init__(self, url: str, clock: HandClock, ledger: Ledger) -> None:
+        super().__init__(url, clock)
+        self._ledger = ledger
+
+    async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        """Call the store, which tells the ledger."""
+        return await super().run(lambda store: verb(PrivateStore(store, self._ledger)))
+
+    async def lend(self) -> Store:
+        """Return the store, which tells the ledger."""
+        return PrivateStore(await super().lend(), self._ledger)
+
+    async def close(self) -> None:
+        """Do nothing: a store in memory ends when it is closed, and the test goes on."""
+
+    async def end(self) -> None:
+        """Close the store: the test is over."""
+        await super().close()
 
 
 def _runs_a_loop() -> bool:
