@@ -64,9 +64,7 @@ class Sandbox:
         self.app = App(store, clock=self.clock) if app is None else app
         self._ledger = Ledger(self.clock, self.app.jobs.get)
         self._homes = PrivateHomes(store, self.clock, self._ledger)
-        self._before: Homes | None = (
-            None  # the app's own, while entered
-        )
+        self._before: Homes | None = None  # the app's own, while entered
         # A store in memory serves any loop, so that it can wait for the first that asks.
         self._settles_late = settles_late and store == MEMORY
 
