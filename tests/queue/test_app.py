@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import subprocess
 import sys
 import threading
@@ -140,6 +141,13 @@ async def test_a_result_is_awaited_for_the_whole_of_its_timeout(app: App) -> Non
     with pytest.raises(ResultTimeout, match=r"no result after 0\.3 s"):
         await ticket.result(timeout=0.3)
     assert time.monotonic() - began >= 0.3
+
+
+@pytest.mark.parametrize("timeout", ["1s", -1, math.nan])
+async def test_a_timeout_that_is_no_length_of_time_is_refused(app: App, timeout: Any) -> None:
+    ticket = await app.jobs["send"].submit("a")
+    with pytest.raises(BadInput, match=r"^timeout "):
+        await ticket.result(timeout=timeout)
 
 
 async def test_a_result_that_comes_at_the_last_moment_is_returned(

@@ -8,11 +8,14 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from inturn.model.errors import BadInput, StoreUnavailable
+from inturn.model.job import NewJob
 from inturn.queue.app import App
-from inturn.queue.job import Job
+from inturn.queue.job import Job, sending
+from inturn.queue.ticket import Ticket
 from inturn.worker.worker import Worker
 
 # Connections that die with their loop say so when they are collected.
@@ -192,3 +195,56 @@ async def test_a_worker_on_another_loop_takes_the_store_unless_it_is_lent(app: A
     with pytest.raises(BadInput, match="lent to a worker on another event loop"):
         await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
     await app.close()
+
+
+async def test_a_connection_of_ones_own_is_used_on_its_own_loop(postgres_url: str) -> None:
+    app = App(postgres_url)
+
+    @app.job
+    async def send(n: int) -> None: ...
+
+    async def within() -> Ticket[None]:
+        connection = await asyncpg.connect(postgres_url)
+        try:
+            async with connection.transaction():
+                [ticket] = await app.submit_many([send.call(1)], connection=connection)
+                await connection.execute("select 1")
+            return ticket
+        finally:
+            await connection.close()
+
+    await app.migrate()
+    await app.lend()  # as to a worker, on this loop
+    elsewhere = await asyncio.to_thread(asyncio.run, within())
+    here = await within()
+    assert {(await one.status()).job.id for one in (elsewhere, here)} == {elsewhere.id, here.id}
+    await app.close()
+    first = await asyncio.to_thread(send.submit_sync, 1)  # its home is no loop of anyone's
+    assert {(await one.status()).job.id for one in (first, await within())} >= {first.id}
+    await app.close()
+
+
+def test_code_on_the_apps_own_thread_is_not_made_to_wait_for_itself(app: App) -> None:
+    async def inside() -> None:
+        app.sync(waiting(app))
+
+    with pytest.raises(
+        BadInput, match="runs on the app's own event loop, which waiting would stop"
+    ):
+        app.sync(inside())
+
+
+async def test_jobs_are_sent_a_second_time_as_ones_that_may_be_known(app: App) -> None:
+    sent: list[list[bool]] = []
+
+    class Telling:
+        async def enqueue(self, jobs: list[NewJob]) -> list[Any]:
+            sent.append([job.unsent for job in jobs])
+            return []
+
+    send = app.jobs["send"]
+    store: Any = Telling()
+    verb = sending([send._call((1,), {}, unsent=True).new, send.call(2).new])
+    for _ in range(3):
+        await verb(store)
+    assert sent == [[True, False], [False, False], [False, False]]

@@ -9,6 +9,9 @@ from pathlib import Path
 import msgspec
 
 APP = """
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
 import inturn
 from inturn.testing import private
 
@@ -30,7 +33,21 @@ def plain(n: int) -> str:
 def counted(ctx: inturn.Context, n: int) -> float:
     return 0.5
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+def traced(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    return function
+
+@app.job
+@traced
+async def wrapped(n: int) -> str:
+    return str(n)
+
 async def submitted() -> None:
+    traced_text: str = await (await wrapped.submit(1)).result()
+    also_text: str = await wrapped(1)
+    await wrapped.submit("x")  # wrong
     number: int = await (await send.submit("a", copies=2)).result(timeout=1)
     text: str = await plain.submit_sync(n=1).result()
     octets: bytes = await (await fetch.using(key="k", delay=3).submit(url="u")).result()

@@ -40,6 +40,7 @@ def test_001_12_delays_are_200_400_800_milliseconds_and_so_on_up_to_the_cap() ->
         ({"base_seconds": -1}, "base_seconds is -1; it may be 0 to"),
         ({"base_seconds": float("nan")}, "base_seconds must be a finite number"),
         ({"cap_seconds": float("inf")}, "cap_seconds must be a finite number"),
+        ({"base_seconds": 600}, "base_seconds is 600, and cap_seconds 300: .* Raise cap_seconds"),
         ({"jitter": 1.5}, "jitter is 1.5; it may be 0 to 1"),
         ({"permanent": ValueError}, "permanent must be a tuple of classes of errors"),
         ({"permanent": (ValueError("no"),)}, "permanent must be a tuple of classes of errors"),
@@ -62,6 +63,7 @@ def test_a_policy_that_no_job_could_be_tried_by_is_refused_at_once(
 def test_001_12_a_delay_lies_between_its_jitter_and_its_doubling_and_is_capped(
     attempt: int, seed: int, base: float, cap: float, jitter: float
 ) -> None:
+    cap = max(cap, base)
     policy = RetryPolicy(base_seconds=base, cap_seconds=cap, jitter=jitter)
     delay = policy.delay_seconds(attempt, Random(seed))
     longest = min(cap, base * 2.0 ** min(attempt - 1, 64))

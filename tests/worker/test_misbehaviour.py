@@ -8,16 +8,20 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from functools import wraps
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from inturn.model.errors import JobFailed
+from inturn.model.job import JobState
 from inturn.policy.retry import RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
+from inturn.queue.ticket import Ticket
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
@@ -266,3 +270,77 @@ async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App, is_surroun
             with pytest.raises(JobFailed, match=r"charge\(\) is an `async def`.* not awaited"):
                 await ticket.result(timeout=SECONDS_MAX)
     assert ran == []
+
+
+class Hasty(RetryLater):
+    """It forgets to call the class it is made from."""
+
+    def __init__(self) -> None:
+        self.after = 0.0
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise LookupError("no name")
+
+
+class Unnamed(Exception, metaclass=Nameless):
+    pass
+
+
+class Leaving(Exception):
+    def __str__(self) -> str:
+        sys.exit(3)
+
+
+class Broken(RetryPolicy):
+    def delay_seconds(self, attempt: int, random: Random) -> float:
+        raise ZeroDivisionError("by a policy")
+
+
+class Absent(RetryPolicy):
+    def delay_seconds(self, attempt: int, random: Random) -> Any:
+        return timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+@pytest.mark.parametrize(
+    ("error", "policy", "said"),
+    [
+        (Hasty(), ONCE, "cannot be judged: AttributeError: .*counted"),
+        (Unnamed("x"), ONCE, "an error without a name: x"),
+        (Leaving(), ONCE, "Leaving .whose text cannot be read."),
+        (ValueError("x"), Broken(attempts_max=2), "cannot be judged: ZeroDivisionError: by a pol"),
+        (ValueError("x"), Absent(attempts_max=2), "cannot be judged: TypeError: "),
+    ],
+    ids=["no super", "no name", "no text", "raising policy", "policy of another type"],
+)
+async def test_an_error_that_cannot_be_judged_is_a_failure_like_any_other(
+    app: App, error: BaseException, policy: RetryPolicy, said: str, is_async: bool
+) -> None:
+    if is_async:
+
+        @app.job(retry=policy)
+        async def fail() -> None:
+            raise error
+
+    else:
+
+        @app.job(retry=policy)
+        def fail() -> None:
+            raise error
+
+    ticket = await fail.using(key="k").submit()
+    async with working(app):
+        await until_judged(ticket)
+    view = await ticket.status()
+    assert re.search(said, view.errors[0].error)
+    assert view.state is (JobState.DEAD if policy is ONCE else JobState.RETRYING)
+
+
+async def until_judged(ticket: Ticket[None]) -> None:
+    """Wait until a job's first attempt has been settled."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not (await ticket.status()).errors:  # noqa: ASYNC110  # the store tells nobody
+            await asyncio.sleep(0.01)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from inturn.model.errors import LeaseLost
+from inturn.model.errors import BadInput, LeaseLost
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.reporter import PAUSE_SECONDS, Reporter
@@ -90,3 +90,24 @@ def test_however_often_it_is_said_little_is_written() -> None:
         assert written == [0.0, 0.999], "after the end nothing is written"
 
     jump(says_much)
+
+
+async def test_after_its_own_transaction_a_job_has_nothing_to_lose(app: App) -> None:
+    said: list[str] = []
+
+    @app.job
+    async def write(ctx: Context) -> None:
+        async with ctx.transaction() as transaction:
+            await transaction.execute("select 1")
+        await ctx.heartbeat()  # it is done, and nobody runs it again
+        await ctx.progress(1.0, "written")
+        try:
+            async with ctx.transaction():
+                raise AssertionError("a second one")
+        except BadInput as error:
+            said.append(str(error))
+
+    async with working(app):
+        await (await write.submit()).result(timeout=60)
+        await until(lambda: bool(said))
+    assert said[0].startswith("the job is done: its transaction has committed")

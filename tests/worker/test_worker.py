@@ -222,7 +222,7 @@ async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> 
 async def test_001_14_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app: App) -> None:
     ran: list[str] = []
 
-    @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=600.0, jitter=0.0))
+    @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=300.0, jitter=0.0))
     async def fail() -> None:
         ran.append("fail")
         raise ValueError("boom")

@@ -9,6 +9,7 @@ from types import CoroutineType, FunctionType, MethodType
 from typing import Any, Protocol, TypeVar
 
 from inturn.model.admissible import shown
+from inturn.model.callables import how_called, is_async, yields
 from inturn.model.errors import BadInput
 
 Value = TypeVar("Value")
@@ -79,7 +80,7 @@ def _missing(call: Any) -> list[str]:
             call = call.func
         else:  # an object whose class says how it is called
             placed += 1
-            call = _how_called(call)
+            call = how_called(call)
             if type(call) is not FunctionType:
                 return []  # not written in Python: it says for itself what it needs
     code = call.__code__
@@ -114,9 +115,9 @@ def _named(call: Any, job: Any) -> str:
 def _placed(call: Any, job: Any) -> tuple[Call, int]:
     if missing := _missing(call):
         raise _incomplete(call, missing, job)
-    if _yields(call):
+    if yields(call):
         raise _yielding(call, job)
-    if not _is_async(call):
+    if not is_async(call):
         return call, ON_THREAD
     if isinstance(call, MethodType) and isinstance(call.__func__, FunctionType):
         return call, ON_LOOP
@@ -125,28 +126,3 @@ def _placed(call: Any, job: Any) -> tuple[Call, int]:
         return await call()
 
     return awaited, ON_LOOP
-
-
-def _is_async(call: Any) -> bool:
-    call = _unwrapped(call)
-    if inspect.iscoroutinefunction(call):
-        return True
-    return not isinstance(call, FunctionType) and inspect.iscoroutinefunction(_how_called(call))
-
-
-def _yields(call: Any) -> bool:
-    call = _unwrapped(call)
-    function = call if isinstance(call, FunctionType) else _how_called(call)
-    return isinstance(function, FunctionType) and bool(function.__code__.co_flags & _CO_YIELDS)
-
-
-def _unwrapped(call: Any) -> Any:
-    """Look through partials and methods for what is called in the end."""
-    while isinstance(call, partial | MethodType):
-        call = call.func if isinstance(call, partial) else call.__func__
-    return call
-
-
-def _how_called(called: Any) -> Any:
-    """Return how the class of an object says that it is called as a function."""
-    return inspect.getattr_static(type(called), "__call__", None)

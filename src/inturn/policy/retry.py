@@ -48,6 +48,11 @@ class RetryPolicy:
         check_whole("attempts_max", self.attempts_max, 1, bounds.ATTEMPTS_MAX)
         check_number("base_seconds", self.base_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
         check_number("cap_seconds", self.cap_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        if self.base_seconds > self.cap_seconds:
+            raise OutOfBounds(
+                f"base_seconds is {self.base_seconds:g}, and cap_seconds {self.cap_seconds:g}: no "
+                f"delay would be as long as the first is to be. Raise cap_seconds as well."
+            )
         check_number("jitter", self.jitter, 0.0, 1.0)
         permanent: object = self.permanent
         if not isinstance(permanent, tuple) or not all(
@@ -63,27 +68,40 @@ class RetryPolicy:
 
 
 def after_failure(
-    attempt: int, error: BaseException, *, policy: RetryPolicy, random: Random
+    attempt: int,
+    error: BaseException,
+    *,
+    policy: RetryPolicy,
+    random: Random,
+    attempts_max: int | None = None,
 ) -> Verdict:
-    """Decide what becomes of a job whose attempt has just failed."""
+    """Decide what becomes of a job whose attempt has just failed.
+
+    ``attempts_max``: the job's own, if it was accepted with others than the policy's.
+    """
+    attempts_max = policy.attempts_max if attempts_max is None else attempts_max
     if isinstance(error, Reject):
         return Bury(_with_words("rejected", error))
     if isinstance(error, RetryLater):
         asked = _asked(error)
-        if error.counted and attempt >= policy.attempts_max:
+        if error.counted and attempt >= attempts_max:
             return _spent(attempt, asked)
         return Retry(delay_seconds=error.after, error=asked, counted=error.counted)
     described = describe(error)
     if isinstance(error, policy.permanent):
         return Bury(described)
-    if attempt >= policy.attempts_max:
+    if attempt >= attempts_max:
         return _spent(attempt, described)
     return Retry(delay_seconds=policy.delay_seconds(attempt, random), error=described)
 
 
 def describe(error: BaseException) -> str:
     """Return an error's class and its words, if it has any, whatever its own ``str`` may raise."""
-    return _with_words(type(error).__name__, error)
+    try:
+        name = type(error).__name__
+    except BaseException:  # of its metaclass
+        name = "an error without a name"
+    return _with_words(name, error)
 
 
 def _seconds(after: float) -> float:
@@ -99,7 +117,7 @@ def _seconds(after: float) -> float:
 def _with_words(what: str, error: BaseException) -> str:
     try:
         words = str(error)
-    except Exception:
+    except BaseException:
         return f"{what} (whose text cannot be read)"
     return f"{what}: {words}" if words.strip() else what
 
@@ -107,7 +125,7 @@ def _with_words(what: str, error: BaseException) -> str:
 def _asked(error: RetryLater) -> str:
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return describe(error)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from inspect import isclass, signature
 from types import FrameType, TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, check_whole, listed, shown
+from inturn.model.callables import yields
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
+from inturn.model.job import Ticket as Accepted
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.context import Context
@@ -47,6 +51,14 @@ class Declaration:
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> DeclaredJob[P, R, Callable[P, Coroutine[Any, Any, R]]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as a decorator may have it
+        self, function: Callable[Concatenate[Context, P], Awaitable[R]], /
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], Awaitable[R]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Awaitable[R]], /
+    ) -> DeclaredJob[P, R, Callable[P, Awaitable[R]]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Context, P], R], /
@@ -87,6 +99,14 @@ class App:
     def job(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> DeclaredJob[P, R, Callable[P, Coroutine[Any, Any, R]]]: ...
+    @overload
+    def job(  # type: ignore[overload-overlap]  # as a decorator may have it
+        self, function: Callable[Concatenate[Context, P], Awaitable[R]], /
+    ) -> DeclaredJob[P, R, Callable[Concatenate[Context, P], Awaitable[R]]]: ...
+    @overload
+    def job(
+        self, function: Callable[P, Awaitable[R]], /
+    ) -> DeclaredJob[P, R, Callable[P, Awaitable[R]]]: ...
     @overload
     def job(
         self, function: Callable[Concatenate[Context, P], R], /
@@ -161,12 +181,18 @@ class App:
         settings: Mapping[str, Any],
         where: FrameType,
     ) -> DeclaredJob[Any, Any, Any]:
-        if not hasattr(function, "__name__") or inspect.isclass(function):
+        is_partial = isinstance(function, partial)
+        if not hasattr(function, "__name__") or isclass(function) or is_partial:
             raise BadInput(f"@app.job is for functions, not {shown(function)}.")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        if yields(function):
             raise BadInput(
                 f"job {function.__name__!r} yields, so that calling it runs nothing of it. Write a "
                 f"function that returns."
+            )
+        if next(iter(signature(function).parameters), None) == "self":
+            raise BadInput(
+                f"job {function.__name__!r} is a method, and a payload has no `self`. Make it a "
+                f"function, or a @staticmethod below @app.job."
             )
         kind = function.__name__ if kind is None else kind
         check_name("kind", kind, bounds.KIND_CHARS_MAX)
@@ -231,7 +257,8 @@ class App:
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
         jobs = [call.new for call in calls]
         if connection is not None:
-            accepted = await self.run(lambda store: store.enqueue(jobs, connection=connection))
+            verb = partial(_enqueued_within, connection=connection, jobs=jobs)
+            accepted = await self.homes.run_here(verb)
         else:
             accepted = await repeated(self, sending(jobs))
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
@@ -302,6 +329,10 @@ class App:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+async def _enqueued_within(store: Store, *, connection: Any, jobs: list[NewJob]) -> list[Accepted]:
+    return await store.enqueue(jobs, connection=connection)
 
 
 async def _nothing(_store: Store) -> None:

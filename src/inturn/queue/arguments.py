@@ -32,15 +32,17 @@ class Arguments:
             _check_parameter(self._name, parameter)
         self._signature = signature.replace(parameters=parameters)
         self._names = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
-        self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+        self._positional = {
+            one.name: one.default for one in parameters if one.kind is one.POSITIONAL_ONLY
+        }
         self._optional = [one.name for one in parameters if one.default is not one.empty]
-        fields = [_field(one, hints) for one in parameters]
         try:
+            fields = [_field(one, hints) for one in parameters]
             self._shape = msgspec.defstruct(
                 f"{self._name} arguments", fields, kw_only=True, forbid_unknown_fields=True
             )
             self._decoder = msgspec.json.Decoder(self._shape, dec_hook=_decode_other)
-        except TypeError as error:
+        except (TypeError, RuntimeError) as error:  # the second for a name like __this
             raise BadInput(
                 f"the parameters of job {self._name!r} cannot be kept as JSON: {error}. Annotate "
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
@@ -97,7 +99,7 @@ class Arguments:
         for name in self._optional:
             if named[name] is msgspec.UNSET:
                 del named[name]
-        return [named.pop(name) for name in self._positional if name in named], named
+        return [named.pop(name, default) for name, default in self._positional.items()], named
 
 
 def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:

@@ -65,6 +65,23 @@ class Homes:
             finally:
                 home.leave()
 
+    async def run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        """Call the store on this very loop: with a connection of the caller's, which lives on it.
+
+        If the store lives elsewhere, one more is opened for this call.
+        """
+        home = self._own_place(asyncio.get_running_loop())
+        while home is not None:
+            try:
+                return await self._run_at(home, verb)
+            except NotBegun:
+                home = self._own_place(home.loop)
+        opening = self._connected()
+        try:
+            return await verb(await opening.opened())
+        finally:
+            await opening.close()
+
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine where the store lives, from code that is not async."""
         here = _running_loop()
@@ -115,6 +132,14 @@ class Homes:
                 home = self._guests
             home.enter()
             return home
+
+    def _own_place(self, here: asyncio.AbstractEventLoop) -> Home | None:
+        """Return a home whose store can be used on this very loop; None if it lives on another."""
+        with self._settling_in:
+            home = self._living_home()
+            if home is None:
+                home = self._home = Home(here, self._new_opening())
+            return home if home.loop is here or not home.opening.store.is_bound_to_loop else None
 
     def _lent(self, here: asyncio.AbstractEventLoop) -> Home:
         """Make a loop the store's home, where everyone finds it as long as that loop runs."""

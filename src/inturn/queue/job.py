@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from inturn.model import bounds
 from inturn.model.admissible import check_jobs, listed
+from inturn.model.callables import is_async
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.model.job import Ticket as Accepted
@@ -86,7 +87,7 @@ class Job(Generic[P, R]):
         self.timeout = timeout
         self.keep_result = keep_result
         self.in_process = process
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = is_async(function)
         self.has_context = takes_context(function, hints)
         self.options = options
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
@@ -215,8 +216,13 @@ def _resent(new: NewJob) -> NewJob:
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:
     """Say whether a handler's first parameter asks for its context; no other may."""
-    names = list(inspect.signature(function).parameters)
-    asking = [name for name in names if Context in (hints.get(name), *get_args(hints.get(name)))]
+    parameters = list(inspect.signature(function).parameters.values())
+    names = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    asking = [
+        one.name
+        for one in parameters
+        if Context in (hints.get(one.name), *get_args(hints.get(one.name)))
+    ]
     if asking and (asking != names[:1] or hints[asking[0]] is not Context):
         raise BadInput(
             f"job {function.__name__!r} asks for its context as {asking[-1]!r}. Only its first "

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
+from inturn.model.admissible import check_number
 from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
 from inturn.model.job import JobState, JobView
 from inturn.model.job import Ticket as Accepted
@@ -70,7 +72,7 @@ class Ticket(Generic[Result]):
         not be kept: too large, or no JSON. None if the handler returned nothing, or its result is
         no longer kept.
         """
-        return await self._result(timeout, None if timeout is None else time.monotonic() + timeout)
+        return await self._result(timeout, _end_of(timeout))
 
     async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
         pause, why = LOOK_SECONDS_FIRST, None
@@ -95,9 +97,17 @@ class Ticket(Generic[Result]):
 
     def result_sync(self, timeout: float | None = None) -> Result:
         """Wait for the result in code that is not async: ``result`` says for what, and how long."""
-        ends_at = None if timeout is None else time.monotonic() + timeout
+        ends_at = _end_of(timeout)
         return repeated_sync(self._app, lambda: self._result(timeout, ends_at))
 
     def __repr__(self) -> str:
         place = "" if self.position is None else f", position {self.position} of lane {self.lane}"
         return f"<Ticket of job {self.id}{place}>"
+
+
+def _end_of(timeout: float | None) -> float | None:
+    """Return when a wait that begins now is over."""
+    if timeout is None:
+        return None
+    check_number("timeout", timeout, 0.0, inf)
+    return time.monotonic() + timeout

@@ -245,6 +245,10 @@ class PrivateHomes(Homes):
         """Call the store, which tells the ledger."""
         return await super().run(lambda store: verb(PrivateStore(store, self._ledger)))
 
+    async def run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+        """Call the store on this loop, which tells the ledger."""
+        return await super().run_here(lambda store: verb(PrivateStore(store, self._ledger)))
+
     async def lend(self) -> Store:
         """Return the store, which tells the ledger."""
         return PrivateStore(await super().lend(), self._ledger)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import isnan
@@ -20,7 +19,7 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import Reject, RetryLater, after_failure
+from inturn.policy.retry import Reject, RetryLater, RetryPolicy, after_failure, describe
 from inturn.policy.settlement import Outcome, error_text, keepable, reason_text, traceback_text
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.arguments import encode_result
@@ -31,6 +30,7 @@ from inturn.worker.trace import trace_of
 from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
 _DONE = Done()
+_PLAIN = RetryPolicy()
 _FORK_EXIT_CODE = 70  # a forked child came back from a handler: EX_SOFTWARE
 
 
@@ -114,11 +114,22 @@ class Attempts:
         """Decide what becomes of a job whose attempt failed."""
         if isinstance(error, PayloadMismatch):
             return Bury(str(error))
-        policy = self._job.retry
-        if policy.attempts_max != leased.attempts_max:  # it was accepted before a deploy
-            policy = replace(policy, attempts_max=leased.attempts_max)
-        said = _in_words(error)
-        verdict = after_failure(leased.attempt, said, policy=policy, random=self._random)
+        try:
+            return self._judged(leased, error, self._job.retry)
+        except BaseException as trouble:  # of the error's own methods, or of a policy of the user's
+            unjudged = RuntimeError(
+                f"what the handler raised cannot be judged: {describe(trouble)}"
+            )
+            return self._judged(leased, unjudged, _PLAIN)
+
+    def _judged(self, leased: LeasedJob, error: BaseException, policy: RetryPolicy) -> Verdict:
+        verdict = after_failure(
+            leased.attempt,
+            _in_words(error),
+            policy=policy,
+            random=self._random,
+            attempts_max=leased.attempts_max,
+        )
         # One that asked to come later has not failed anywhere.
         trace = None if isinstance(error, RetryLater) else trace_of(error)
         if type(verdict) is Bury:

@@ -41,7 +41,7 @@ def trace_of(error: BaseException) -> str | None:
         if not any(part.stack for part in parts):
             return None
         return "".join(whole.format()).rstrip()
-    except Exception:  # an error of the handler's own making may fail at anything
+    except BaseException:  # an error of the handler's own making may fail at anything
         return None
 
 

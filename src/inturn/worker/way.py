@@ -55,6 +55,8 @@ class LeaseWay:
 
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        if self.is_settled:
+            return  # its own transaction has said that the job is done: nobody runs it again
         lease = self._run.lease
         lost = await self._store.extend([lease], lease_seconds=self._lease_seconds)
         if lost or self._run.is_over:
@@ -62,6 +64,8 @@ class LeaseWay:
 
     async def progress(self, fraction: float, note: str) -> None:
         """Let it be known how far the job is; raise ``LeaseLost`` if the lease is gone."""
+        if self.is_settled:
+            return
         if self._run.is_over:
             raise LeaseLost([self._run.lease.token])
         if self._reporter is None:
