@@ -13,10 +13,11 @@ from inturn.model.clock import SystemClock
 from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
 from inturn.queue.app import App
-from inturn.queue.arguments import decode_result, encode_result
+from inturn.queue.arguments import decode_result
 from inturn.queue.context import Context, JobTransaction
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
+from inturn.worker.returned import check_awaited, encoded
 from inturn.worker.way import CallTransaction
 
 R = TypeVar("R")
@@ -60,9 +61,10 @@ async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapp
         return asyncio.to_thread(job.function, *positional, **named)
 
     value: Any = await app.hooks.surround(context, called)
+    check_awaited(job.kind, value)
     if value is None or job.keep_result is None:
         return value  # type: ignore[no-any-return]
-    result: R = decode_result(encode_result(value) or "null", job.result_hint)
+    result: R = decode_result(encoded(value) or "null", job.result_hint)
     return result
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from math import isnan
 from random import Random
 from time import perf_counter
-from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -19,13 +18,13 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import Reject, RetryLater, RetryPolicy, after_failure, describe
+from inturn.policy.retry import RetryLater, RetryPolicy, after_failure, describe
 from inturn.policy.settlement import Outcome, error_text, keepable, reason_text, traceback_text
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
-from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
 from inturn.worker.own_thread import on_own_thread
+from inturn.worker.returned import check_awaited, encoded
 from inturn.worker.trace import trace_of
 from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
@@ -170,24 +169,14 @@ class Attempts:
     def _done(self, value: Any) -> Done:
         if value is None:
             return _DONE
-        if isinstance(value, CoroutineType):
-            raise self._never_awaited(value)
+        check_awaited(self._job.kind, value)
         if self._job.keep_result is None:
             return _DONE
         try:
-            return Done(encode_result(value), self._job.keep_result)
+            return Done(encoded(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
             return Done(None, self._job.keep_result, keepable(str(error)))
-
-    def _never_awaited(self, value: CoroutineType[Any, Any, Any]) -> Reject:
-        """Return the error of an attempt that only made a coroutine: its work was not done."""
-        value.close()
-        return Reject(
-            f"{value.__qualname__}() is an `async def` that was called and not awaited, so that "
-            f"nothing of it ran: job {self._job.kind!r} returned its coroutine. If a decorator "
-            f"stands between it and @app.job, make what that returns an `async def`, too."
-        )
 
     def _end_fork(self, error: BaseException | None) -> None:
         """End a process that a handler forked and that came back here: it must not go on as if it

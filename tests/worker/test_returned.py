@@ -1,0 +1,137 @@
+"""What handlers return that cannot be kept, whatever it raises when it is looked at."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import BadInput, JobFailed, ResultLost
+from inturn.model.job import JobState
+from inturn.policy.retry import Reject
+from inturn.queue.app import App
+from inturn.testing import private
+from tests.worker.conftest import SECONDS_MAX, working
+
+
+class _Model:
+    """What is written by a method of its own, as a model of pydantic is."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def model_dump_json(self, **_: Any) -> str:
+        raise self._error
+
+    @classmethod
+    def model_validate_json(cls, _text: str) -> _Model:
+        raise AssertionError("nothing was written")
+
+
+class _Proxy:
+    """What stands for something else, and asks it even for its class."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("working outside of a request")
+
+    @__class__.setter
+    def __class__(self, _: Any) -> None: ...
+
+
+class _Unreadable(Exception):
+    def __str__(self) -> str:
+        return str(1 // 0)
+
+
+def _deep() -> Any:
+    nest: Any = []
+    for _ in range(sys.getrecursionlimit() * 20):
+        nest = [nest]
+    return nest
+
+
+ODD = {
+    "ZeroDivisionError: by zero": lambda: _Model(ZeroDivisionError("by zero")),
+    "RecursionError": lambda: _Model(RecursionError()),
+    "SystemExit: 3": lambda: _Model(SystemExit(3)),
+    "_Unreadable": lambda: _Model(_Unreadable()),
+    "working outside of a request": _Proxy,
+    "nested": _deep,
+}
+SAID = {"RecursionError": "nested", "working outside of a request": "not JSON|outside"}
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
+@pytest.mark.parametrize("odd", ODD)
+async def test_a_result_that_raises_when_it_is_written_does_not_run_the_job_again(
+    app: App, odd: str, is_async: bool
+) -> None:
+    ran: list[int] = []
+
+    if is_async:
+
+        @app.job
+        async def work() -> Any:
+            ran.append(1)
+            return ODD[odd]()
+    else:
+
+        @app.job
+        def work() -> Any:
+            ran.append(1)
+            return ODD[odd]()
+
+    async with working(app):
+        ticket = await work.submit()
+        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
+            await ticket.result(timeout=SECONDS_MAX)
+    status = await ticket.status()
+    assert (ran, status.state, status.errors) == ([1], JobState.DONE, ())
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_a_sandbox_treats_such_a_result_as_a_worker_does(odd: str) -> None:
+    app, ran = App("sqlite:///:memory:"), []
+
+    @app.job
+    async def work() -> Any:
+        ran.append(1)
+        return ODD[odd]()
+
+    async with private(app) as sandbox:
+        ticket = await work.submit()
+        drained = await sandbox.drain()
+        assert ([one.end for one in drained.ran], ran) == (["done"], [1])
+        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
+            await ticket.result(timeout=SECONDS_MAX)
+        with pytest.raises(BadInput, match=SAID.get(odd, odd)):
+            await sandbox.run(work)
+
+
+@pytest.mark.parametrize("keep_result", [None, 3600.0])
+async def test_a_sandbox_treats_a_coroutine_as_a_worker_does(keep_result: float | None) -> None:
+    app, ran = App("sqlite:///:memory:"), []
+
+    async def charge() -> None:
+        ran.append("charged")
+
+    @app.job(keep_result=keep_result)
+    def forgets() -> Any:
+        return charge()
+
+    @app.job(keep_result=keep_result)
+    async def forgets_too() -> Any:
+        return charge()
+
+    async with private(app) as sandbox:
+        for job in (forgets, forgets_too):
+            ticket = await job.submit()
+            drained = await sandbox.drain(raising=False)
+            assert [one.end for one in drained.ran] == ["dead"]
+            with pytest.raises(JobFailed, match=r"charge\(\) is an `async def`.* not awaited"):
+                await ticket.result(timeout=SECONDS_MAX)
+            with pytest.raises(Reject, match=r"charge\(\) is an `async def`.* not awaited"):
+                await sandbox.run(job)
+    assert ran == []
