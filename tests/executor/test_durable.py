@@ -255,15 +255,18 @@ async def test_run_returns_what_the_handler_returned_or_raises(shop: Shop) -> No
             await executor.run("a", shop.write.call("a", 2))
 
 
-async def test_failures_are_reported_once_and_events_told(shop: Shop) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+async def test_failures_are_reported_once_and_events_told(
+    shop: Shop, error: type[BaseException]
+) -> None:
     shop.fails = {1: 1, 2: 3}
     seen = Seen()
 
     def broken(_: object) -> None:
-        raise ZeroDivisionError
+        raise error
 
     executor = inturn.Executor(
-        app=shop.app, listeners=[seen.listen, broken], error_handler=seen.handle
+        app=shop.app, listeners=[broken, seen.listen], error_handler=seen.handle
     )
     async with executor:
         await executor.submit_many([("a", shop.write.call("a", n)) for n in range(3)])

@@ -110,7 +110,10 @@ async def test_a_worker_stops_when_nothing_may_be_run_now(app: App) -> None:
     assert (await later.status()).state is JobState.SCHEDULED
 
 
-async def test_listeners_hear_what_failed_and_what_died(app: App) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+async def test_listeners_hear_what_failed_and_what_died(
+    app: App, error: type[BaseException]
+) -> None:
     heard: list[WorkerEvent] = []
 
     @app.job(retry=RetryPolicy(attempts_max=3, base_seconds=0.0))
@@ -118,7 +121,7 @@ async def test_listeners_hear_what_failed_and_what_died(app: App) -> None:
         raise Reject("never") if times == 0 else ValueError("once more")
 
     def broken(_event: WorkerEvent) -> None:
-        raise RuntimeError("a listener harms nobody")
+        raise error("a listener harms nobody")
 
     await fail.using(key="k").submit(0)
     await fail.using(key="l").submit(1)

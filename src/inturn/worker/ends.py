@@ -143,7 +143,7 @@ class Ends:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception as error:
+            except BaseException as error:  # whatever it raises, the others are told, and jobs go on
                 log_listener_failure(listener, error)
 
     def _wake(self) -> None:

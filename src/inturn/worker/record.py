@@ -57,7 +57,7 @@ class Record:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception as error:
+            except BaseException as error:  # SystemExit, say: a listener is not who ends a worker
                 log_listener_failure(listener, error)
 
     def _not_done(self, outcome: Outcome) -> None:
