@@ -72,6 +72,26 @@ async def hold_loop(ctx: Context, name: str) -> None:
     effect("ended", name, ctx.attempt)
 
 
+@app.job(attempts=3)
+async def leave(name: str, times: int, code: int = 0) -> None:
+    """End the worker's process, as though all were well, so many times."""
+    tried = folder() / f"left-{name}"
+    left = len(tried.read_text()) if tried.exists() else 0
+    effect("began", name, left + 1)
+    if left < times:
+        tried.write_text("x" * (left + 1))
+        os._exit(code)
+    effect("ended", name, left + 1)
+
+
+@app.job(attempts=3)
+def hold_and_leave(name: str) -> None:
+    effect("began", name, 1)
+    while not may_end(name):
+        time.sleep(0.01)
+    os._exit(0)
+
+
 @app.job(attempts=1)
 async def fail(name: str) -> None:
     raise ValueError(f"no such customer as {name}")

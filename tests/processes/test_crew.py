@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from inturn.model.worker import WorkerView
-from tests.processes.jobs import count, hold, hold_loop, hold_thread
+from tests.processes.jobs import count, hold, hold_and_leave, hold_loop, hold_thread, leave
 from tests.processes.support import PATIENT, Place, is_gone, until
 
 
@@ -127,6 +127,47 @@ def test_a_crew_stops_by_itself_when_nothing_is_left(place: Place) -> None:
     assert crew.ended() == 0
     assert crew.heard("stopped")["counts"]["done"] == 100
     assert len(place.effects()) == 100
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [(0, "ended with exit code 0, though it had not finished"), (3, "ended with exit code 3")],
+)
+def test_a_job_that_ends_its_process_does_not_end_a_drain(
+    place: Place, code: int, how: str
+) -> None:
+    place.submit(leave.call("job", times=1, code=code))
+    crew = place.start("--processes", "2", "--drain", "--lease", "2s", "--sweep", "500ms")
+    assert crew.ended() == 0
+    assert [one.number for one in place.effects("ended", "job")] == [2]
+    assert place.left() == 0
+    assert crew.heard("member_died")["how"] == how
+
+
+def test_a_job_that_ends_every_process_is_buried_and_a_drain_comes_to_its_end(
+    place: Place,
+) -> None:
+    place.submit(leave.call("poison", times=100), count.call("open", 1))
+    crew = place.start("--processes", "2", "--drain", "--lease", "1s", "--sweep", "300ms")
+    assert crew.ended() == 0
+    [dead] = place.store(lambda store: store.dead_letters()).rows
+    assert (dead.job.kind, dead.reason) == (
+        "leave",
+        "its worker died 3 times while running it alone",
+    )
+    assert place.left() == 0
+    assert len(place.effects("count")) >= 1
+
+
+def test_a_process_that_a_job_ends_while_the_crew_stops_is_no_good_end(place: Place) -> None:
+    crew = place.work("--processes", "2")
+    place.submit(hold_and_leave.call("h"))
+    place.began("h")
+    crew.signal(signal.SIGTERM)
+    crew.heard("stopping")
+    place.let_end("h")
+    assert crew.ended() == 1
+    assert place.left() == 1
 
 
 @pytest.mark.parametrize("target", ["no.such:app", "tests.processes.support"])

@@ -18,7 +18,7 @@ from inturn.cli.exits import told
 from inturn.cli.journal import Journal
 from inturn.cli.streams import mend_streams
 from inturn.model.worker_events import Started, Stopped, WorkerEvent
-from inturn.worker.line import Beat, Begin, MemberLine, Order, Stop, StopNow, Up
+from inturn.worker.line import Beat, Begin, Finished, MemberLine, Order, Stop, StopNow, Up
 from inturn.worker.shift import Shift
 from inturn.worker.signals import SignalThread
 
@@ -97,6 +97,7 @@ class _MemberShift:
             self._line.report(Up(event))
         elif isinstance(event, Stopped):
             self._line.report(self._beat())
+            self._line.report(Finished())
 
     def _report(self) -> None:
         while True:

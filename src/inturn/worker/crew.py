@@ -40,7 +40,8 @@ class Crew:
     """So many processes, each with a worker of its own.
 
     The first is started alone: what keeps one from working (an import, the store) is then said
-    once, and no other is started. Later on, one that dies is started again for ever.
+    once, and no other is started. Later on, one that dies is started again for ever: also in a
+    drain, where another takes over what it had in hand.
     """
 
     def __init__(
@@ -120,7 +121,11 @@ class Crew:
         while not self._stopped.is_set():
             starts += 1
             member = self._members[number] = Member(self._name(number, starts), self._is_up)
-            settings = msgspec.structs.replace(self._settings, name=member.name)
+            settings = msgspec.structs.replace(
+                self._settings,
+                name=member.name,
+                heir_of=self._name(number, 1) if starts > 1 else None,
+            )
             begin = Begin(settings, self._as_json, self._debug)
             code = await member.live(self._command, begin)
             self._counts.add(member.counts)
@@ -133,20 +138,19 @@ class Crew:
     def _ends_with(self, member: Member, code: int) -> bool:
         """Decide whether a process that ended is the end of its place in the crew."""
         if self._stopped.is_set():
-            if code and member.is_up:
+            if member.is_up and (code or not member.is_finished):
                 self._code = self._code or FAILED
             return True
         if not member.is_up and not self._first_is_up.is_set():
             self._code = code if code > 0 else FAILED
             return True
-        return self._settings.until_empty and code == 0
+        return self._settings.until_empty and code == 0 and member.is_finished
 
     async def _pause(self, member: Member, code: int, seconds: float) -> None:
-        self._tell(
-            MemberDied(
-                worker=member.name, pid=member.pid, how=how_ended(code), restart_seconds=seconds
-            )
-        )
+        how = how_ended(code)
+        if not (code or member.is_finished):
+            how += ", though it had not finished"
+        self._tell(MemberDied(worker=member.name, pid=member.pid, how=how, restart_seconds=seconds))
         try:
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()

@@ -143,7 +143,9 @@ class Ends:
         for listener in self._listeners:
             try:
                 listener(event)
-            except BaseException as error:  # whatever it raises, the others are told, and jobs go on
+            except (
+                BaseException
+            ) as error:  # whatever it raises, the others are told, and jobs go on
                 log_listener_failure(listener, error)
 
     def _wake(self) -> None:

@@ -53,8 +53,14 @@ class Beat(msgspec.Struct, frozen=True, tag="beat"):
     running: int
 
 
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The member has ended as it should. One that is gone without this was ended, whatever code it
+    left: a job may have called ``os._exit(0)``.
+    """
+
+
 Order = Begin | Stop | StopNow
-Report = Up | Beat
+Report = Up | Beat | Finished
 
 orders = msgspec.json.Decoder(Order)
 reports = msgspec.json.Decoder(Report)

@@ -26,6 +26,9 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     sweep_seconds: float = 10.0
     until_empty: bool = False
+    heir_of: str | None = (
+        None  # a place in a crew: of those that had it before, this one takes over
+    )
 
     def worker(self, listener: worker_events.Listener) -> tuple[str, Worker]:
         """Import the app and make its worker; return what the app is called in full, too."""

@@ -78,7 +78,9 @@ class Shift:
             leave_alone_what_is_there()
             tell(started)
 
-        await worker.run(until_empty=self._settings.until_empty, began=began)
+        await worker.run(
+            until_empty=self._settings.until_empty, heir_of=self._settings.heir_of, began=began
+        )
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             end_process(self._code)

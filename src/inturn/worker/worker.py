@@ -26,6 +26,7 @@ from inturn.queue.app import App
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.hands import SLOW_SECONDS, Hands
+from inturn.worker.heritage import is_left
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.presence import Presence
@@ -116,6 +117,7 @@ class Worker:
         )
         self._at_once = False
         self._until_empty = False
+        self._heir_of: str | None = None
         self._is_sure = False  # that nothing is left to run: it has looked twice
         self._limit: asyncio.Timeout | None = None
         self._pid = os.getpid()
@@ -125,14 +127,19 @@ class Worker:
     # Life
 
     async def run(
-        self, *, until_empty: bool = False, began: Callable[[], None] = lambda: None
+        self,
+        *,
+        until_empty: bool = False,
+        heir_of: str | None = None,
+        began: Callable[[], None] = lambda: None,
     ) -> None:
         """Work until told to stop; then release what has not started and finish what has.
 
-        ``until_empty``: stop as well when nothing is left that may be run now. ``began``: called
-        when the start hooks have run and work begins.
+        ``until_empty``: stop as well when nothing is left that may be run now. ``heir_of``: nor is
+        leased to workers of this name, or of this name and a number, who are dead. ``began``:
+        called when the start hooks have run and work begins.
         """
-        self._until_empty = until_empty
+        self._until_empty, self._heir_of = until_empty, heir_of
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         waking = self._waking = Waking(self._ready)
         self._store = await self.app.lend()
@@ -238,22 +245,35 @@ class Worker:
             if has_worked:
                 self.vitals.answered("settling")
                 return
+            if await self._look_for_end():
+                return
         except StoreError as error:
             self.vitals.troubled("settling", error)
             await asyncio.sleep(TROUBLE_SECONDS)
-            return
-        if self._until_empty and self._is_done() and not self._ready:
-            if self._is_sure:
-                self.stop()
-            self._is_sure = True
-            self._quarantine.look_soon()
-            self._ready.add_all()
             return
         try:
             async with asyncio.timeout(POLL_SECONDS):
                 await self._ready.wake.wait()
         except TimeoutError:
             self._ready.add_all()
+
+    async def _look_for_end(self) -> bool:
+        """Stop if it is to stop when nothing is left, and has looked twice; say whether to go on.
+
+        False: there is nothing to do but to wait.
+        """
+        if not (self._until_empty and self._is_done()) or self._ready:
+            return False
+        if self._heir_of is not None:
+            if await is_left(self._store, self._heir_of, heir=self.name):
+                return False
+            self._heir_of, self._is_sure = None, False  # it may have come back since we looked
+        if self._is_sure:
+            self.stop()
+        self._is_sure = True
+        self._quarantine.look_soon()
+        self._ready.add_all()
+        return True
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
