@@ -145,7 +145,7 @@ class Ends:
                 listener(event)
             except (
                 BaseException
-            ) as error:  # whatever it raises, the others are told, and jobs go on
+            ) as error:  # whatever it is, the others are told
                 log_listener_failure(listener, error)
 
     def _wake(self) -> None:

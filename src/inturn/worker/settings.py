@@ -27,7 +27,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     sweep_seconds: float = 10.0
     until_empty: bool = False
     heir_of: str | None = (
-        None  # a place in a crew: of those that had it before, this one takes over
+        None  # who had its place in a crew before, and is dead
     )
 
     def worker(self, listener: worker_events.Listener) -> tuple[str, Worker]:
