@@ -19,7 +19,7 @@ from inturn.store.protocol import Store
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 JOBS = 8
-TIMES = 20  # as long as the store takes to answer may a settlement wait before it is sent
+TIMES = 50  # as long as the store takes to answer may a settlement wait before it is sent
 
 
 class Call(NamedTuple):
@@ -93,9 +93,9 @@ async def test_a_job_that_has_ended_is_settled_without_a_wait(
 
     beside = await lasts.submit() if is_busy else None
     async with working(timed(app, calls)):
-        for n in range(JOBS):
+        for _ in range(JOBS):
             await (await work.submit()).result(timeout=SECONDS_MAX)
-            await until(lambda n=n: len(calls) > n)
+            await until(lambda: len(calls) == len(ended))
         may_end.set()
         if beside is not None:
             await beside.result(timeout=SECONDS_MAX)

@@ -143,9 +143,7 @@ class Ends:
         for listener in self._listeners:
             try:
                 listener(event)
-            except (
-                BaseException
-            ) as error:  # whatever it is, the others are told
+            except BaseException as error:  # whatever it is, the others are told
                 log_listener_failure(listener, error)
 
     def _wake(self) -> None:

@@ -26,9 +26,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     sweep_seconds: float = 10.0
     until_empty: bool = False
-    heir_of: str | None = (
-        None  # who had its place in a crew before, and is dead
-    )
+    heir_of: str | None = None  # who had its place in a crew before, and is dead
 
     def worker(self, listener: worker_events.Listener) -> tuple[str, Worker]:
         """Import the app and make its worker; return what the app is called in full, too."""
