@@ -181,6 +181,14 @@ class Worker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._hurry)
 
+    def let_go(self) -> None:
+        """Take nothing more, and give back what runs if it can be cancelled; finish the rest.
+
+        On the worker's own loop.
+        """
+        self.stop()
+        self._hands.cancel()
+
     @property
     def running(self) -> int:
         """How many lanes, or jobs without a key, run at this moment."""
