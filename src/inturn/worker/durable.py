@@ -38,7 +38,7 @@ from inturn.worker.ends import Ends
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
 from inturn.worker.waking import TROUBLE_SECONDS
-from inturn.worker.watcher import watched_app
+from inturn.worker.watcher import watched_app, watched_job
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
@@ -287,15 +287,18 @@ class DurableExecutor(Executor):
         new = job.new
         if new.kind not in self.app.jobs:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        if (worker := self._worker) is not None and new.kind not in worker.kinds:
+        declared = self.app.jobs[new.kind]
+        if self._is_too_late(declared):
             raise BadInput(
-                f"job {new.kind!r} was declared after the executor started, so it would not run "
-                f"it. Import what declares the app's jobs before it starts, or make a new one."
+                f"job {new.kind!r} is of process=True and was declared after the executor started, "
+                f"so its processes do not know it. Import what declares it before, or make a new "
+                f"executor."
             )
-        if new.queue not in (queues := self._queues() if worker is None else worker.queues):
+        if new.queue != declared.options.queue and new.queue not in self._queues_taken():
             raise BadInput(
                 f"queue {new.queue!r} is none that jobs of the app are declared on "
-                f"({', '.join(queues)}), so this executor would not run what is in it."
+                f"({', '.join(self._queues_taken())}), so this executor would not run what is in "
+                f"it."
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
@@ -303,6 +306,7 @@ class DurableExecutor(Executor):
 
     async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
         self.start()
+        self._learn()
         self._check_runs()
         assert self._room is not None
         jobs = [call.new for call in calls]
@@ -362,7 +366,26 @@ class DurableExecutor(Executor):
         """Keep the depths fresh, also while nobody submits."""
         with suppress(InturnError):  # there is no store: the worker ends with why
             store = await self.app.lend()  # once: not to open again what someone closes
-            await room.look_on(lambda: _depths_in(store))
+            await room.look_on(lambda: self._look(store))
+
+    async def _look(self, store: Store) -> dict[str, int]:
+        self._learn()  # also what others submit of it is to run
+        return await _depths_in(store)
+
+    def _learn(self) -> None:
+        """Have the worker take what was declared since it began."""
+        worker = self._worker
+        assert worker is not None
+        if len(worker.kinds) == len(self.app.jobs):
+            return
+        for kind, job in list(self.app.jobs.items()):
+            if kind not in worker.kinds and not job.in_process:
+                worker.learn(watched_job(job, self._ends))
+
+    def _is_too_late(self, job: Job[Any, Any]) -> bool:
+        """Whether a job was declared when its processes were there already."""
+        worker = self._worker
+        return job.in_process and worker is not None and job.kind not in worker.kinds
 
     def _check_open(self) -> None:
         if self._is_stopped:
@@ -388,6 +411,7 @@ class DurableExecutor(Executor):
 
     async def _barrier(self, store: Store, key: str) -> None:
         self.start()
+        self._learn()
         await self._awaited.line(store, self._queues(), key)
 
     async def _at_home(self, work: Coroutine[Any, Any, None]) -> None:
@@ -435,7 +459,11 @@ class DurableExecutor(Executor):
                 await self.app.run(self._awaited.say_left)
 
     def _queues(self) -> list[str]:
-        return sorted({job.options.queue for job in self.app.jobs.values()})
+        return sorted({job.options.queue for job in list(self.app.jobs.values())})
+
+    def _queues_taken(self) -> list[str]:
+        jobs = list(self.app.jobs.values())
+        return sorted({job.options.queue for job in jobs if not self._is_too_late(job)})
 
 
 async def _see_out(worker: Worker, running: asyncio.Future[None]) -> None:

@@ -34,7 +34,7 @@ class Watch:
     """
 
     def __init__(self, kinds: Mapping[CodeType, str], *, loop_seconds_max: float) -> None:
-        self._kinds, self._loop_seconds_max = kinds, loop_seconds_max
+        self._kinds, self._loop_seconds_max = dict(kinds), loop_seconds_max
         self._changed = threading.Condition()
         self._deadlines: set[Deadline] = set()
         self._looks_at = 0.0
@@ -46,6 +46,10 @@ class Watch:
         self._held_since = 0.0  # … and since when, for the clock, it did
         self._said_at: dict[str | None, float] = {}
         self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
+
+    def learn(self, kinds: Mapping[CodeType, str]) -> None:
+        """Know the handlers of more kinds."""
+        self._kinds.update(kinds)
 
     @contextmanager
     def watching(self) -> Iterator[None]:

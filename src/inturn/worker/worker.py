@@ -23,6 +23,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
 from inturn.policy.verdict import Retry
 from inturn.queue.app import App
+from inturn.queue.job import Job
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.hands import SLOW_SECONDS, Hands
@@ -91,10 +92,14 @@ class Worker:
         self._slots, self._jobs_max = slots, jobs_max
         self._prefetch = Prefetch(slots, jobs_max)
         self._quarantine = Quarantine(self.queues)
-        self._watch = Watch(_kinds_of(app), loop_seconds_max=float(loop_seconds_max))
+        self._watch = Watch(_codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         self._children = Children([job for job in app.jobs.values() if job.in_process])
+        self._random = Random()
+        self._attempts = {
+            kind: Attempts(job, self._random, watch=self._watch) for kind, job in app.jobs.items()
+        }
         self._hands = Hands(
-            self._make_attempts(),
+            self._attempts,
             {job.kind: self._children for job in app.jobs.values() if job.in_process},
             make_way=self._make_way,
             rouse=self._rouse,
@@ -188,6 +193,20 @@ class Worker:
         """
         self.stop()
         self._hands.cancel()
+
+    def learn(self, job: Job[Any, Any]) -> None:
+        """Take jobs of one more kind, and from its queue, though they were declared since.
+
+        On the worker's own loop; not of ``process=True``, whose processes know what they know.
+        """
+        self.app.jobs[job.kind] = job
+        self._attempts[job.kind] = Attempts(job, self._random, watch=self._watch)
+        self._watch.learn(_codes_of(job))
+        if job.options.queue not in self.queues:
+            self._quarantine.learn(job.options.queue)
+            self.queues.append(job.options.queue)
+        self.kinds = tuple(sorted(self.app.jobs))
+        self._ready.add_all()
 
     @property
     def running(self) -> int:
@@ -450,12 +469,6 @@ class Worker:
         if self._waking is not None:
             self._waking.rouse()
 
-    def _make_attempts(self) -> dict[str, Attempts]:
-        random = Random()
-        return {
-            kind: Attempts(job, random, watch=self._watch) for kind, job in self.app.jobs.items()
-        }
-
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
         return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
 
@@ -464,12 +477,12 @@ def _queues_of(app: App) -> list[str]:
     return sorted({job.options.queue for job in app.jobs.values()} or {"default"})
 
 
-def _kinds_of(app: App) -> dict[CodeType, str]:
+def _codes_of(*jobs: Job[Any, Any]) -> dict[CodeType, str]:
     """Return the code of every handler, with its kind."""
     found: dict[CodeType, str] = {}
-    for kind, job in app.jobs.items():
+    for job in jobs:
         for function in (job.function, inspect.unwrap(job.function)):
             code: Any = getattr(function, "__code__", None)
             if isinstance(code, CodeType):
-                found[code] = kind
+                found[code] = job.kind
     return found
