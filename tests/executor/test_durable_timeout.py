@@ -23,6 +23,12 @@ from tests.executor.support import SECONDS_MAX, Seen
 STOP_SECONDS_MAX = 10.0  # for a stop with a timeout of next to nothing, on a busy machine
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long for a store, or for handlers, that will not answer in these tests."""
+    monkeypatch.setattr(durable, "PART_SECONDS_MAX", 0.2)
+
+
 class Handlers:
     """Handlers that do not end by themselves, and what became of them."""
 
@@ -73,6 +79,7 @@ async def test_what_runs_on_the_loop_at_the_timeout_is_cancelled_and_given_back(
         behind = await one.submit("a", her.on_loop.call("behind"))
         await until(lambda: her.began == ["first"])
         await stopped(one)
+        await gone(one)
         assert her.cancelled == ["first"]
         view = await first.status()
         assert (view.state, view.attempt) == (JobState.WAITING, 0), "its attempt was not counted"
@@ -145,6 +152,7 @@ async def test_a_store_that_is_away_is_not_waited_for_past_the_timeout(
 async def test_a_store_that_does_not_answer_is_not_waited_for_past_the_timeout(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(durable, "SAY_SECONDS_MAX", 0.1)
     async with handling(shop) as (one, her):
         await one.submit("a", her.on_loop.call("first"))
         await until(lambda: her.began == ["first"])
@@ -173,6 +181,7 @@ async def test_a_stop_from_another_loop_has_the_same_end(shop: Shop) -> None:
         await one.submit("a", her.on_loop.call("first"))
         await until(lambda: her.began == ["first"])
         await asyncio.to_thread(asyncio.run, stopped(one))
+        await gone(one)
         assert her.cancelled == ["first"]
 
 
@@ -186,6 +195,7 @@ def test_the_end_of_the_loop_does_not_wait_for_a_thread_that_was_left(url: str) 
             await executor.submit("a", handlers.on_thread.call("first"))
             await until(lambda: handlers.began == ["first"])
             await stopped(executor)
+        await shop.app.close()
         return handlers
 
     async def again() -> None:
