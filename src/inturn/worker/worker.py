@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
 from time import monotonic, perf_counter
-from types import CodeType
 from typing import Any
 
 from inturn.executor import Executor
@@ -37,7 +35,7 @@ from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
 from inturn.worker.vitals import Vitals
 from inturn.worker.waking import TROUBLE_SECONDS, Waking
-from inturn.worker.watch import Watch
+from inturn.worker.watch import Watch, codes_of
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
@@ -92,7 +90,7 @@ class Worker:
         self._slots, self._jobs_max = slots, jobs_max
         self._prefetch = Prefetch(slots, jobs_max)
         self._quarantine = Quarantine(self.queues)
-        self._watch = Watch(_codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
+        self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         self._children = Children([job for job in app.jobs.values() if job.in_process])
         self._random = Random()
         self._attempts = {
@@ -201,7 +199,7 @@ class Worker:
         """
         self.app.jobs[job.kind] = job
         self._attempts[job.kind] = Attempts(job, self._random, watch=self._watch)
-        self._watch.learn(_codes_of(job))
+        self._watch.learn(codes_of(job))
         if job.options.queue not in self.queues:
             self._quarantine.learn(job.options.queue)
             self.queues.append(job.options.queue)
@@ -475,14 +473,3 @@ class Worker:
 
 def _queues_of(app: App) -> list[str]:
     return sorted({job.options.queue for job in app.jobs.values()} or {"default"})
-
-
-def _codes_of(*jobs: Job[Any, Any]) -> dict[CodeType, str]:
-    """Return the code of every handler, with its kind."""
-    found: dict[CodeType, str] = {}
-    for job in jobs:
-        for function in (job.function, inspect.unwrap(job.function)):
-            code: Any = getattr(function, "__code__", None)
-            if isinstance(code, CodeType):
-                found[code] = job.kind
-    return found
