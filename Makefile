@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Tests start hundreds of processes, and pytest rewrites every module: each would compile all of it
+# anew where the environment forbids Python to keep what it has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench bench-peers bench-engine bench-executor bench-worker chaos clean
 

@@ -12,7 +12,6 @@ import pytest
 
 from inturn.store.address import connect
 from tests.cli.support import Cli, Terminal
-from tests.postgres_server import DatabaseServer
 
 
 @pytest.fixture(autouse=True)
@@ -30,14 +29,6 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def empty_database(postgres_server: DatabaseServer) -> Iterator[str]:
-    """The name of a database with empty tables, to be copied: quicker than making them anew."""
-    with postgres_server.fresh_database() as url:
-        migrate(url)
-        yield url.rpartition("/")[2]
-
-
 @pytest.fixture
 def sqlite_url(empty_file: Path, tmp_path: Path) -> str:
     shutil.copy(empty_file, tmp_path / "work.db")
@@ -45,17 +36,11 @@ def sqlite_url(empty_file: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
+def url(request: pytest.FixtureRequest) -> str:
     """The address of a store with empty tables, of each sort."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("sqlite_url")
-        return
-    server: DatabaseServer = request.getfixturevalue("postgres_server")
-    template: str = request.getfixturevalue("empty_database")
-    name = f"{template}_copy"
-    server.create_database(name, template=template)
-    yield server.url(name)
-    server.drop_database(name)
+    name = "sqlite_url" if request.param == "sqlite" else "migrated_url"
+    found: str = request.getfixturevalue(name)
+    return found
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
         worker = executor._worker
         assert worker is not None
         await until(lambda: worker._hands.is_stopping)
-        shop.gate.set()  # what runs is finished
+        shop.gate.set()
         await stopping
         with pytest.raises(ExecutorClosed):
             await executor.submit("a", shop.write.call("a", 9))

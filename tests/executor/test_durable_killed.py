@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-import inturn
 from tests.executor.durable_process import KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +22,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         # It is the process that is killed, and the disk may be busy.
         return f"sqlite:///{tmp_path / 'work.db'}?synchronous=normal"
-    found: str = request.getfixturevalue("postgres_url")
-    asyncio.run(inturn.App(found).migrate())
+    found: str = request.getfixturevalue("migrated_url")
     return found
 
 

@@ -11,36 +11,15 @@ import pytest
 
 import inturn
 from inturn.model import events
-from inturn.model.errors import BadInput, ExecutorClosed
+from inturn.model.errors import ExecutorClosed
 from inturn.model.job import JobState, NewJob
 from inturn.model.worker import WorkerView
 from inturn.policy.retry import RetryPolicy
-from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.worker import awaited
 from inturn.worker.durable import DurableExecutor
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import SECONDS_MAX, Seen
-
-
-async def test_a_job_declared_after_the_start_is_refused_and_holds_up_nothing(shop: Shop) -> None:
-    before = declared(shop, "before")
-    async with running(shop) as executor:
-        late, elsewhere = declared(shop, "late"), declared(shop, "elsewhere", queue="new")
-        await executor.submit("a", before.call())
-        with pytest.raises(
-            BadInput, match=r"job 'late' was declared after .* Import what declares"
-        ):
-            await executor.submit("a", late.call())
-        with pytest.raises(BadInput, match="job 'elsewhere' was declared after"):
-            await executor.submit("a", elsewhere.call())
-        with pytest.raises(BadInput, match="queue 'new' is none that"):
-            await executor.submit("a", before.using(queue="new").call())
-        await ended(executor.stop())
-    assert await states(shop) == [JobState.DONE]
-    async with running(shop) as again:
-        assert await again.run("a", late.call()) == "late"
-        assert await again.run("a", elsewhere.call()) == "elsewhere"
 
 
 async def test_a_stop_waits_for_what_is_on_its_way_into_the_store(
@@ -291,12 +270,3 @@ async def has_state(ticket: inturn.Ticket[Any], state: JobState) -> bool:
 async def ended(waiting: Awaitable[Any]) -> None:
     """Wait for something that must end by itself."""
     await asyncio.wait_for(waiting, SECONDS_MAX / 4)
-
-
-def declared(shop: Shop, kind: str, **options: Any) -> Job[[], str]:
-    """Declare a job that returns its kind."""
-
-    async def handler() -> str:
-        return kind
-
-    return shop.app.job(kind=kind, **options)(handler)

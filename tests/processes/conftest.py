@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import empty_database, empty_file, sqlite_url, url
+from tests.cli.conftest import empty_file, sqlite_url, url
 from tests.processes.support import Place
 
-__all__ = ["empty_database", "empty_file", "sqlite_url", "url"]
+__all__ = ["empty_file", "sqlite_url", "url"]
 
 
 @pytest.fixture

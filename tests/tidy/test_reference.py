@@ -136,13 +136,13 @@ def test_the_settings_of_an_executor_are_as_the_reference_says() -> None:
 def test_the_options_of_work_are_as_the_reference_says() -> None:
     told = work_rows()
     for parameter in COMMANDS["work"].params:
-        name = parameter.opts[0]
-        if not name.startswith("--") or name in ("--store", "--json", "--debug"):
+        name = parameter.opts[0] if parameter.opts[0].startswith("--") else parameter.metavar
+        if name in ("--store", "--json", "--debug"):
             continue
         _, variable, meaning = told.pop(name)
         assert variable.strip("`") == (parameter.envvar or "")
         said = re.search(r" \((\S+)\)$", meaning)
-        default = None if parameter.is_flag else parameter.default
+        default = None if getattr(parameter, "is_flag", False) else parameter.default
         if isinstance(parameter.show_default, str):
             assert parse_duration(parameter.show_default) == default
             default = parameter.show_default

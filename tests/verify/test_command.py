@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from inturn.queue.app import App
 from inturn.verify.faults import NAMES
 from inturn.verify.final import NAME, Final
 from inturn.verify.history import Accepted, Failed, History, Reader
@@ -128,10 +126,9 @@ def test_a_history_with_a_line_that_is_none_is_refused(kept: Path, tmp_path: Pat
     assert "cannot be read" in ran.err
 
 
-def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, postgres_url: str) -> None:
-    asyncio.run(App(postgres_url).migrate())
+def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, migrated_url: str) -> None:
     ran = run_process(
-        *("verify", "--store", postgres_url, "--seconds", "600", "--every", "0.1"),
+        *("verify", "--store", migrated_url, "--seconds", "600", "--every", "0.1"),
         *("--fault", "stop-server", "--stop-command", "exit 7", "--start-command", "true"),
         cwd=tmp_path,
         environment={"TMPDIR": str(tmp_path)},
@@ -141,12 +138,11 @@ def test_a_command_that_stops_no_server_is_no_fault(tmp_path: Path, postgres_url
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, postgres_url: str) -> None:
-    asyncio.run(App(postgres_url).migrate())
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, migrated_url: str) -> None:
+    with psycopg.connect(migrated_url, autocommit=True) as connection:
         connection.execute("drop schema public")
     ran = run_process(
-        *("verify", "--store", postgres_url),
+        *("verify", "--store", migrated_url),
         cwd=tmp_path,
         environment={"TMPDIR": str(tmp_path)},
     )
@@ -156,11 +152,10 @@ def test_a_user_who_may_make_no_table_is_told_so(tmp_path: Path, postgres_url: s
 
 
 def test_an_error_after_the_run_leaves_its_history_and_says_where(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, migrated_url: str
 ) -> None:
-    asyncio.run(App(postgres_url).migrate())
-    process = begin(tmp_path, "--store", postgres_url)
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+    process = begin(tmp_path, "--store", migrated_url)
+    with psycopg.connect(migrated_url, autocommit=True) as connection:
         [(table,)] = connection.execute(
             "select relname::text from pg_class where relname like 'inturn\\_verify\\_%'"
         )

@@ -86,15 +86,14 @@ def certificate(tmp_path: Path) -> Path:
 
 
 async def test_a_certificate_is_held_against_the_servers_name(
-    certificate: Path, tmp_path: Path, postgres_url: str
+    certificate: Path, tmp_path: Path, migrated_url: str
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    await App(postgres_url).migrate()
-    server = server_of(postgres_url)
+    server = server_of(migrated_url)
     assert server is not None
     with enciphering(context, *server) as port:
-        user, _, place = postgres_url.rpartition("@")
+        user, _, place = migrated_url.rpartition("@")
         url = f"{user}@localhost:{port}/{place.rpartition('/')[2]}"
         url += f"?sslmode=verify-full&sslrootcert={certificate}"
         report = await cut(url, tmp_path / "history")
@@ -136,10 +135,9 @@ def pass_on(outer: ssl.SSLSocket, inner: socket.socket) -> None:
 
 
 async def test_without_one_server_no_connection_is_cut_and_the_report_says_why(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, migrated_url: str
 ) -> None:
-    await App(postgres_url).migrate()
-    user, _, place = postgres_url.rpartition("@")
+    user, _, place = migrated_url.rpartition("@")
     server = place.partition("/")[0]
     report = await cut(f"{user}@{server},{place}", tmp_path)
     assert (report.violations, report.missed) == ([], "cut-connection"), explained(report)

@@ -13,7 +13,6 @@ from random import Random
 import psycopg
 import pytest
 
-from inturn.queue.app import App
 from inturn.verify.crew import Crew, Member
 from inturn.verify.faults import KINDS, Injector, Reach
 from inturn.verify.history import Accepted, Fault, History, Mended, read_all
@@ -41,11 +40,10 @@ class StuckSwitch:
 
 
 def test_a_fault_that_could_not_be_made_is_told_and_the_run_is_not_good(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, migrated_url: str
 ) -> None:
-    asyncio.run(App(postgres_url).migrate())
     wanted = Wanted(
-        store=postgres_url,
+        store=migrated_url,
         seed=1,
         jobs=None,
         seconds=1.5,
@@ -60,7 +58,7 @@ def test_a_fault_that_could_not_be_made_is_told_and_the_run_is_not_good(
     [failure] = report.failures
     assert "stop-server, which could not be made: RuntimeError: the switch is stuck" in failure
     assert failure in explained(report)
-    with psycopg.connect(postgres_url) as connection:  # no promise was broken: nothing stays
+    with psycopg.connect(migrated_url) as connection:  # no promise was broken: nothing stays
         left = connection.execute("select 1 from pg_class where relname like 'inturn_verify_%'")
         assert left.fetchall() == []
 
@@ -73,10 +71,9 @@ def test_a_fault_alone_is_made_and_mended_on_sqlite(name: str, tmp_path: Path) -
 
 
 def test_connections_that_were_killed_alone_are_followed_by_others(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, migrated_url: str
 ) -> None:
-    asyncio.run(App(postgres_url).migrate())
-    [first, *_], _ = _made_alone(postgres_url, tmp_path, "kill-backend")
+    [first, *_], _ = _made_alone(migrated_url, tmp_path, "kill-backend")
     accepted = [event.at for _, event in read_all(tmp_path) if isinstance(event, Accepted)]
     assert max(accepted) > first.at
 

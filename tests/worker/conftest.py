@@ -26,10 +26,8 @@ async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[A
     elif request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'work.db'}"
     else:
-        url = request.getfixturevalue("postgres_url")
+        url = request.getfixturevalue("migrated_url")
     app = App(url)
-    if request.param == "postgres":
-        await app.migrate()
     yield app
     assert await app.run(lambda store: store.check()) == []
     await app.close()

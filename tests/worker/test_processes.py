@@ -33,8 +33,7 @@ async def jobs(
     """The module of jobs, its app on a store of this test; children find the same store."""
     url = f"sqlite:///{tmp_path / 'work.db'}"
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-        await App(url).migrate()
+        url = request.getfixturevalue("migrated_url")
     monkeypatch.setenv("INTURN_STORE", url)
     monkeypatch.delitem(sys.modules, "tests.worker.process_jobs", raising=False)
     module = importlib.import_module("tests.worker.process_jobs")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import textwrap
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from inturn.model.job import JobState, NewJob
 from inturn.model.lease import Claim, Lease
@@ -45,14 +43,12 @@ SCRIPT = """
 """
 
 
-@pytest_asyncio.fixture(params=["sqlite", "postgres"])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'work.db'}"
-        return
-    found = request.getfixturevalue("postgres_url")
-    await App(found).migrate()
-    yield found
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    found: str = request.getfixturevalue("migrated_url")
+    return found
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -159,7 +155,7 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.1)
     may_end, begun = asyncio.Event(), asyncio.Event()
     ran: list[str] = []
 

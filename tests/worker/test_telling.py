@@ -76,9 +76,10 @@ async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_o
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
-    app: App, key: str | None
+    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What else is under the lease goes on, and is not given up for lost."""
+    monkeypatch.setattr(worker, "TROUBLE_SECONDS", 0.02)
     ran: list[int] = []
     lost = 0
 

@@ -15,8 +15,8 @@ from inturn.model.job import DeadLetter, NewJob
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
+from inturn.worker import attempt, watch
 from inturn.worker.interrupt import Deadline, TimeIsUp
-from inturn.worker.watch import GRACE_SECONDS
 from tests.worker.conftest import prolonged, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
@@ -52,8 +52,9 @@ async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
 
 
 async def test_a_def_in_a_c_call_is_named_and_settled_only_when_it_has_ended(
-    app: App, caplog: pytest.LogCaptureFixture
+    app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watch, "GRACE_SECONDS", 0.1)
     running: list[int] = []
     most: list[int] = []
     may_end = [threading.Event(), threading.Event()]
@@ -227,8 +228,9 @@ def test_a_deadline_never_strikes_what_its_thread_runs_next() -> None:
 
 
 async def test_who_was_cancelled_late_is_not_said_to_have_caught_it(
-    app: App, caplog: pytest.LogCaptureFixture
+    app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attempt, "GRACE_SECONDS", 0.3)
     begun = asyncio.Event()
 
     @app.job(attempts=1, timeout=0.2)
@@ -239,7 +241,7 @@ async def test_who_was_cancelled_late_is_not_said_to_have_caught_it(
     @app.job
     async def blocker() -> None:
         await begun.wait()
-        time.sleep(0.2 + GRACE_SECONDS + 0.3)  # noqa: ASYNC251
+        time.sleep(0.2 + 0.3 + 0.3)  # noqa: ASYNC251
 
     tickets = await app.submit_many([sleeper.call(), blocker.call()])
     async with working(app):

@@ -33,6 +33,7 @@ TargetArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="MODULE:APP",
+        envvar="INTURN_APP",
         help="Where the App is. MODULE alone will do if there is one App in it.",
         show_default=False,
     ),
@@ -41,6 +42,7 @@ QueuesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--queue",
+        envvar="INTURN_QUEUES",
         help="Only from this queue; repeatable. Else all of the app's jobs.",
         show_default=False,
     ),
@@ -159,8 +161,8 @@ def _work(
     """
     if target is None:
         raise BadInput(
-            "whose jobs? Name the module and the App in it, as in `inturn work shop:app`, or "
-            'write `app = "shop:app"` under [tool.inturn.work] in pyproject.toml.'
+            "whose jobs? Name the module and the App in it, as in `inturn work shop:app`, set "
+            'INTURN_APP, or write `app = "shop:app"` under [tool.inturn.work] in pyproject.toml.'
         )
     from inturn.worker.settings import WorkSettings
 
@@ -169,7 +171,7 @@ def _work(
         folder=str(_home(call, context)),
         name=name or _name(),
         store=_named_store(call),
-        queues=tuple(queue) if queue else None,
+        queues=_queues(queue, context),
         slots=slots,
         lease_seconds=lease,
         sweep_seconds=sweep,
@@ -228,9 +230,22 @@ async def _crew(call: Call, settings: WorkSettings, desk: _Desk, processes: int)
 
 def _home(call: Call, context: typer.Context) -> Path:
     """Return the folder to import the app from: if a pyproject.toml names it, that one's own."""
-    source = context.get_parameter_source("target")
-    is_of_pyproject = source is not None and source.name == "DEFAULT_MAP"
+    is_of_pyproject = _source(context, "target") == "DEFAULT_MAP"
     return work_home(call.folder) if is_of_pyproject else call.folder
+
+
+def _queues(named: list[str] | None, context: typer.Context) -> tuple[str, ...] | None:
+    """Return the queues that are named; in the variable commas, too, are between them."""
+    found = named or []
+    if _source(context, "queue") == "ENVIRONMENT":
+        found = [name for text in found for name in text.split(",") if name]
+    return tuple(found) or None
+
+
+def _source(context: typer.Context, parameter: str) -> str | None:
+    """Return where the value of a parameter comes from."""
+    source = context.get_parameter_source(parameter)
+    return None if source is None else source.name
 
 
 def _named_store(call: Call) -> str | None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from inturn.log import log_barrier_stuck, log_left
 from inturn.model import bounds
-from inturn.model.errors import EarlierFailure, InturnError, UnknownJob
+from inturn.model.errors import EarlierFailure, UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneState
 from inturn.policy.explain import WORKER_SEEN_SECONDS
@@ -22,7 +22,6 @@ from inturn.worker.store_room import LOOK_SECONDS
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
 STUCK_SECONDS = 5.0  # before the log says what a barrier waits for, if only others can end it …
 STUCK_AGAIN_SECONDS = 300.0  # … and before it says so again
-SAY_SECONDS_MAX = 1.0  # for a store that is asked why a job was left
 REAPED_MAX = 100
 
 _ON_THEIR_WAY = (JobState.WAITING, JobState.RUNNING, JobState.RETRYING, JobState.RUNNING)
@@ -70,14 +69,12 @@ class Awaited:
                 patience.restart(STILL_SECONDS)
 
     async def say_left(self, store: Store) -> None:
-        """Say in the log what was accepted here and has not ended, if the store answers soon."""
-        with suppress(InturnError, TimeoutError):
-            async with asyncio.timeout(SAY_SECONDS_MAX):
-                found = await self.reap(store)
-                left = [view for view in found if view.state is not JobState.SCHEDULED]
-                if left:
-                    jobs = len(self._ends.awaited) - len(found) + len(left)
-                    log_left(jobs, await store.explain(left[0].job.id))
+        """Say in the log what was accepted here and has not ended."""
+        found = await self.reap(store)
+        left = [view for view in found if view.state is not JobState.SCHEDULED]
+        if left:
+            jobs = len(self._ends.awaited) - len(found) + len(left)
+            log_left(jobs, await store.explain(left[0].job.id))
 
     async def reap(self, store: Store) -> list[JobView]:
         """Forget jobs that ended elsewhere: cancelled, or run by another process.

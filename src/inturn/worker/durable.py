@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
@@ -22,21 +23,28 @@ from inturn.model.errors import (
     InvalidSetting,
     QueueFull,
     ShardFull,
+    StoreError,
     WaitsForItself,
 )
 from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
 from inturn.queue.app import App
+from inturn.queue.home import crossed
 from inturn.queue.job import Call, Job
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
+from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
-from inturn.worker.watcher import watched_app
+from inturn.worker.waking import TROUBLE_SECONDS
+from inturn.worker.watcher import watched_app, watched_job
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
+
+SAY_SECONDS_MAX = 1.0  # for a store that is asked why a job was left
+SEE_OUT_SECONDS = 1.0  # between two looks at what an executor that has stopped left running
 
 _OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
 _OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
@@ -99,6 +107,7 @@ class DurableExecutor(Executor):
         self._room: StoreRoom | None = None
         self._worker: Worker | None = None
         self._running: asyncio.Future[None] | None = None
+        self._seeing_out: asyncio.Task[None] | None = None
         self._is_stopped = False  # it takes nothing more
         self._has_ended = False  # nor does anything run
 
@@ -232,8 +241,10 @@ class DurableExecutor(Executor):
         """Take no more jobs, and wait until everything accepted here has ended, with its retries.
 
         What waits for a person, a time or a gate is left, and so is what stands behind a job that
-        no live worker takes. After ``timeout`` what runs is finished; what has not begun stays in
-        the store, and runs after the next start.
+        no live worker takes. After ``timeout``, and a second at most for what it has to tell the
+        store, it returns: what has not ended stays in the store, and runs after the next start. An
+        ``async def`` that runs is cancelled and given back, its attempt uncounted. A ``def`` cannot
+        be: it goes on, and nobody else has its job as long as it does.
         """
         if (current := self.current()) is not None:
             raise WaitsForItself("stop", current.key or "")
@@ -243,10 +254,12 @@ class DurableExecutor(Executor):
             return
         if is_first:
             self._ends.tell(events.Stopping(len(self._ends.awaited), self.keys_busy))
-        await self.app.run(lambda store: self._stop(store, patience))
+        if self._has_ended:  # though a handler may run that an earlier stop gave up on
+            return
+        await self._at_home(self._stop(patience))
         has_ended, self._has_ended = self._has_ended, True
         if not has_ended:
-            await self.app.run(self._awaited.say_left)
+            await self._at_home(self._say_left())
             self._ends.tell(events.Stopped(self.depths))
 
     async def close(self) -> None:
@@ -274,15 +287,18 @@ class DurableExecutor(Executor):
         new = job.new
         if new.kind not in self.app.jobs:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        if (worker := self._worker) is not None and new.kind not in worker.kinds:
+        declared = self.app.jobs[new.kind]
+        if self._is_too_late(declared):
             raise BadInput(
-                f"job {new.kind!r} was declared after the executor started, so it would not run "
-                f"it. Import what declares the app's jobs before it starts, or make a new one."
+                f"job {new.kind!r} is of process=True and was declared after the executor started, "
+                f"so its processes do not know it. Import what declares it before, or make a new "
+                f"executor."
             )
-        if new.queue not in (queues := self._queues() if worker is None else worker.queues):
+        if new.queue != declared.options.queue and new.queue not in self._queues_taken():
             raise BadInput(
                 f"queue {new.queue!r} is none that jobs of the app are declared on "
-                f"({', '.join(queues)}), so this executor would not run what is in it."
+                f"({', '.join(self._queues_taken())}), so this executor would not run what is in "
+                f"it."
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
@@ -290,6 +306,7 @@ class DurableExecutor(Executor):
 
     async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
         self.start()
+        self._learn()
         self._check_runs()
         assert self._room is not None
         jobs = [call.new for call in calls]
@@ -349,7 +366,26 @@ class DurableExecutor(Executor):
         """Keep the depths fresh, also while nobody submits."""
         with suppress(InturnError):  # there is no store: the worker ends with why
             store = await self.app.lend()  # once: not to open again what someone closes
-            await room.look_on(lambda: _depths_in(store))
+            await room.look_on(lambda: self._look(store))
+
+    async def _look(self, store: Store) -> dict[str, int]:
+        self._learn()  # also what others submit of it is to run
+        return await _depths_in(store)
+
+    def _learn(self) -> None:
+        """Have the worker take what was declared since it began."""
+        worker = self._worker
+        assert worker is not None
+        if len(worker.kinds) == len(self.app.jobs):
+            return
+        for kind, job in list(self.app.jobs.items()):
+            if kind not in worker.kinds and not job.in_process:
+                worker.learn(watched_job(job, self._ends))
+
+    def _is_too_late(self, job: Job[Any, Any]) -> bool:
+        """Whether a job was declared when its processes were there already."""
+        worker = self._worker
+        return job.in_process and worker is not None and job.kind not in worker.kinds
 
     def _check_open(self) -> None:
         if self._is_stopped:
@@ -375,22 +411,75 @@ class DurableExecutor(Executor):
 
     async def _barrier(self, store: Store, key: str) -> None:
         self.start()
+        self._learn()
         await self._awaited.line(store, self._queues(), key)
 
-    async def _stop(self, store: Store, patience: float | None) -> None:
-        assert self._worker is not None
+    async def _at_home(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine on the loop of the worker, whether or not there is a store to ask."""
         assert self._running is not None
-        if not self._running.done():
+        home = self._running.get_loop()
+        if home is asyncio.get_running_loop():
+            await work
+        else:
+            await crossed(home, work)
+
+    async def _stop(self, patience: float | None) -> None:
+        """End the worker when everything has ended; or when patience has, with what it is at."""
+        worker, running = self._worker, self._running
+        assert worker is not None
+        assert running is not None
+        try:
+            async with asyncio.timeout(patience):
+                await self._all_ended(running, is_patient=patience is not None)
+                worker.stop()
+                await asyncio.shield(running)
+        except TimeoutError:  # what is left is in the store
+            worker.let_go()
+            await asyncio.wait([running], timeout=PART_SECONDS_MAX)
+            if running.done():
+                await running
+            elif self._seeing_out is None:
+                self._seeing_out = asyncio.create_task(_see_out(worker, running))
+
+    async def _all_ended(self, running: asyncio.Future[None], *, is_patient: bool) -> None:
+        """Wait for what was accepted, also while the store is away if the wait has an end."""
+        while not running.done():
             try:
-                async with asyncio.timeout(patience):
-                    await self._awaited.all(store)
-            except (TimeoutError, ExecutorClosed):
-                pass  # what is left is in the store
-        self._worker.stop()
-        await asyncio.shield(self._running)
+                return await self.app.run(self._awaited.all)
+            except ExecutorClosed:  # the worker has ended
+                return None
+            except StoreError:
+                if not is_patient:
+                    raise
+                await asyncio.sleep(TROUBLE_SECONDS)
+
+    async def _say_left(self) -> None:
+        with suppress(InturnError, TimeoutError):
+            async with asyncio.timeout(SAY_SECONDS_MAX):
+                await self.app.run(self._awaited.say_left)
 
     def _queues(self) -> list[str]:
-        return sorted({job.options.queue for job in self.app.jobs.values()})
+        return sorted({job.options.queue for job in list(self.app.jobs.values())})
+
+    def _queues_taken(self) -> list[str]:
+        jobs = list(self.app.jobs.values())
+        return sorted({job.options.queue for job in jobs if not self._is_too_late(job)})
+
+
+async def _see_out(worker: Worker, running: asyncio.Future[None]) -> None:
+    """Let handlers end that nobody waits for any more, and the store know how they did.
+
+    Their leases are kept meanwhile, so that nobody else is at the same key. If the store cannot be
+    told for as long as a lease lasts (it is away, or was closed here), what is left is given up:
+    then the leases run out, and others take the jobs.
+    """
+    busy_at = monotonic()
+    while not running.done():
+        await asyncio.wait([running], timeout=SEE_OUT_SECONDS)
+        if worker.running:
+            busy_at = monotonic()
+        elif monotonic() - busy_at > worker.lease_seconds:
+            running.cancel()
 
 
 async def _depths_in(store: Store) -> dict[str, int]:

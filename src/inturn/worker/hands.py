@@ -51,6 +51,11 @@ class Hold:
         self.is_shed = False  # it was given back because too much was to be told
         self._right = [None]
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether someone has the right to it."""
+        return not self._right
+
     def take(self) -> bool:
         """Take the right to it; say whether it was still there. From any thread."""
         try:
@@ -227,6 +232,13 @@ class Hands:
         """Wait until what runs has ended."""
         if self.executor is not None:
             await self.executor.stop()
+
+    def cancel(self) -> None:
+        """Cancel what runs and can be cancelled: it is given back when it has ended."""
+        for ticket, hold in list(self._tickets.items()):
+            if hold.is_taken and hold.is_cancellable and not hold.is_noted:
+                hold.is_cancelled = True
+                ticket.cancel()
 
     async def part(self) -> None:
         """Give back all that is in hand, at once: what can be cancelled is, the rest goes on."""

@@ -39,8 +39,7 @@ class Presence:
         lost: Callable[[Sequence[Lease]], None],
         reclaimed: Callable[[Reclaimed], None],
     ) -> None:
-        self._app, self._name, self._queues = app, name, tuple(queues)
-        self._kinds = tuple(sorted(app.jobs))
+        self._app, self._name, self._queues = app, name, queues
         self._runs, self._vitals = runs, vitals
         self._lost, self._reclaimed = lost, reclaimed
         self._loop: asyncio.AbstractEventLoop
@@ -86,8 +85,8 @@ class Presence:
             host=socket.gethostname(),
             pid=os.getpid(),
             version=inturn.__version__,
-            queues=self._queues,
-            kinds=self._kinds,
+            queues=tuple(self._queues),
+            kinds=tuple(sorted(self._app.jobs)),
             running=self._runs.in_hand,
         )
 

@@ -34,6 +34,10 @@ class Quarantine:
         self.waiting: str | None = None  # the queue whose suspect the worker empties itself for
         self.suspect: Run | None = None  # the one that runs
 
+    def learn(self, queue: str) -> None:
+        """Ask for suspects of one more queue, too."""
+        self._look_at[queue] = 0.0
+
     def is_closed(self, now: float, *, is_empty: bool) -> bool:
         """Whether nothing may be claimed now."""
         if self.suspect is not None:

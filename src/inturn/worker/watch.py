@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from inturn.log import log_loop_blocked, log_loop_crowded, log_not_ended
+from inturn.queue.job import Job
 from inturn.worker.interrupt import Deadline
 
 GRACE_SECONDS = 1.0
@@ -34,7 +36,7 @@ class Watch:
     """
 
     def __init__(self, kinds: Mapping[CodeType, str], *, loop_seconds_max: float) -> None:
-        self._kinds, self._loop_seconds_max = kinds, loop_seconds_max
+        self._kinds, self._loop_seconds_max = dict(kinds), loop_seconds_max
         self._changed = threading.Condition()
         self._deadlines: set[Deadline] = set()
         self._looks_at = 0.0
@@ -46,6 +48,10 @@ class Watch:
         self._held_since = 0.0  # … and since when, for the clock, it did
         self._said_at: dict[str | None, float] = {}
         self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
+
+    def learn(self, kinds: Mapping[CodeType, str]) -> None:
+        """Know the handlers of more kinds."""
+        self._kinds.update(kinds)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -142,6 +148,17 @@ class Watch:
             log_loop_blocked(kind, alone, where)
         else:
             log_loop_crowded(kind, together, where)
+
+
+def codes_of(*jobs: Job[Any, Any]) -> dict[CodeType, str]:
+    """Return the code of every handler, with its kind."""
+    found: dict[CodeType, str] = {}
+    for job in jobs:
+        for function in (job.function, inspect.unwrap(job.function)):
+            code: Any = getattr(function, "__code__", None)
+            if isinstance(code, CodeType):
+                found[code] = job.kind
+    return found
 
 
 def took_too_long(seconds: float) -> TimeoutError:

@@ -186,13 +186,13 @@ def watched_jobs(app: App, watcher: Watcher) -> App:
     """Return the same app with handlers that are watched, on its store as it is."""
     view = copy(app)
     view.jobs = {
-        kind: job if job.in_process else _watched_job(job, watcher)
-        for kind, job in app.jobs.items()
+        kind: job if job.in_process else watched_job(job, watcher) for kind, job in app.jobs.items()
     }
     return view
 
 
-def _watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
+def watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
+    """Return the same job with a handler that is watched."""
     function, wants_context = job.function, job.has_context
     watched = job.using()
     watched.has_context = True  # by it the wrapper knows which job it is

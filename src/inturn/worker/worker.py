@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
 from time import monotonic, perf_counter
-from types import CodeType
 from typing import Any
 
 from inturn.executor import Executor
@@ -23,6 +21,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
 from inturn.policy.verdict import Retry
 from inturn.queue.app import App
+from inturn.queue.job import Job
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
 from inturn.worker.hands import SLOW_SECONDS, Hands
@@ -37,7 +36,7 @@ from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
 from inturn.worker.vitals import Vitals
 from inturn.worker.waking import TROUBLE_SECONDS, Waking
-from inturn.worker.watch import Watch
+from inturn.worker.watch import Watch, codes_of
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
@@ -92,10 +91,14 @@ class Worker:
         self._slots, self._jobs_max = slots, jobs_max
         self._prefetch = Prefetch(slots, jobs_max)
         self._quarantine = Quarantine(self.queues)
-        self._watch = Watch(_kinds_of(app), loop_seconds_max=float(loop_seconds_max))
+        self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         self._children = Children([job for job in app.jobs.values() if job.in_process])
+        self._random = Random()
+        self._attempts = {
+            kind: Attempts(job, self._random, watch=self._watch) for kind, job in app.jobs.items()
+        }
         self._hands = Hands(
-            self._make_attempts(),
+            self._attempts,
             {job.kind: self._children for job in app.jobs.values() if job.in_process},
             make_way=self._make_way,
             rouse=self._rouse,
@@ -187,6 +190,28 @@ class Worker:
         self.stop()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._hurry)
+
+    def let_go(self) -> None:
+        """Take nothing more, and give back what runs if it can be cancelled; finish the rest.
+
+        On the worker's own loop.
+        """
+        self.stop()
+        self._hands.cancel()
+
+    def learn(self, job: Job[Any, Any]) -> None:
+        """Take jobs of one more kind, and from its queue, though they were declared since.
+
+        On the worker's own loop; not of ``process=True``, whose processes know what they know.
+        """
+        self.app.jobs[job.kind] = job
+        self._attempts[job.kind] = Attempts(job, self._random, watch=self._watch)
+        self._watch.learn(codes_of(job))
+        if job.options.queue not in self.queues:
+            self._quarantine.learn(job.options.queue)
+            self.queues.append(job.options.queue)
+        self.kinds = tuple(sorted(self.app.jobs))
+        self._ready.add_all()
 
     @property
     def running(self) -> int:
@@ -462,26 +487,9 @@ class Worker:
         if self._waking is not None:
             self._waking.rouse()
 
-    def _make_attempts(self) -> dict[str, Attempts]:
-        random = Random()
-        return {
-            kind: Attempts(job, random, watch=self._watch) for kind, job in self.app.jobs.items()
-        }
-
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
         return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
 
 
 def _queues_of(app: App) -> list[str]:
     return sorted({job.options.queue for job in app.jobs.values()} or {"default"})
-
-
-def _kinds_of(app: App) -> dict[CodeType, str]:
-    """Return the code of every handler, with its kind."""
-    found: dict[CodeType, str] = {}
-    for kind, job in app.jobs.items():
-        for function in (job.function, inspect.unwrap(job.function)):
-            code: Any = getattr(function, "__code__", None)
-            if isinstance(code, CodeType):
-                found[code] = kind
-    return found
