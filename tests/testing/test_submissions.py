@@ -258,3 +258,53 @@ def test_arguments_are_compared_also_if_the_test_has_replaced_the_function(
     shop.charge.submit_sync("ann", amount=1)
     sandbox.assert_submitted(shop.charge, "ann")
     sandbox.assert_not_submitted(shop.charge, amount=2)
+
+
+@dataclass
+class Fussy:
+    """What cannot be made of every name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        raise KeyError(self.name)
+
+
+@pytest.mark.parametrize(
+    ("payload", "arguments"),
+    [
+        ('{"old": 1}', {"old": 1}),
+        ('{"n": "one"}', {"n": "one"}),
+        (' {"n": 1, "fussy": {"name": "ann"}}', {"n": 1, "fussy": {"name": "ann"}}),
+        ("[1]", {"payload": [1]}),
+        ("null", {"payload": None}),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_seen_as_it_is_and_becomes_a_dead_letter(
+    sandbox: Sandbox, payload: str, arguments: dict[str, Any]
+) -> None:
+    @sandbox.app.job(attempts=1)
+    def note(n: int | None, fussy: Fussy | None = None) -> None: ...
+
+    new = NewJob(kind="note", payload=payload, attempts_max=1)
+    sandbox.app.sync(sandbox.app.run(lambda store: store.enqueue([new])))
+    assert sandbox.assert_submitted(note).arguments == arguments
+    sandbox.assert_not_submitted(note, None)
+    sandbox.assert_not_submitted(note, n=2)
+    assert [one.id for one in sandbox.drain_sync(raising=False).dead] == [new.id]
+
+
+def test_what_a_payload_does_not_have_is_said_to_be_missing(sandbox: Sandbox) -> None:
+    @sandbox.app.job
+    def note(n: int | None) -> None: ...
+
+    new = NewJob(kind="note", payload='{"old": 1}')
+    sandbox.app.sync(sandbox.app.run(lambda store: store.enqueue([new])))
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_submitted(note, None)
+    assert str(raised.value).splitlines()[1:] == [
+        "The one of its kind that was, note(old=1), differs in:",
+        "    n",
+        "      expected  None",
+        "      submitted nothing",
+    ]

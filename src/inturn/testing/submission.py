@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import BadInput, PayloadMismatch
+from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.model.payload import encode_payload
 from inturn.policy.dedupe import default_dedupe
@@ -103,10 +103,9 @@ class Expected:
         """
         given = self._given[name]
         expected = msgspec.Raw(encode_payload(given, other=encode_other).encode())
-        try:
-            found = arguments_of(self._job, _payload(members))
-            other = arguments_of(self._job, _payload({**members, name: expected}))
-        except PayloadMismatch:
+        found = arguments_of(self._job, _payload(members))
+        other = arguments_of(self._job, _payload({**members, name: expected}))
+        if found is None or other is None:
             return False
         value = found.get(name, self._defaults.get(name))
         if isinstance(given, set | frozenset) and isinstance(value, list):
@@ -141,9 +140,8 @@ class Expected:
 
 def submission(new: NewJob, job: Job[Any, Any] | None, at: datetime) -> Submission:
     """Return an accepted job as tests look at it; ``job``: how it is declared, if it is."""
-    if job is not None:
-        arguments = arguments_of(job, new.payload)
-    else:
+    arguments = None if job is None else arguments_of(job, new.payload)
+    if arguments is None:
         payload = msgspec.json.decode(new.payload)
         arguments = payload if isinstance(payload, dict) else {"payload": payload}
     return Submission(
@@ -162,15 +160,20 @@ def submission(new: NewJob, job: Job[Any, Any] | None, at: datetime) -> Submissi
     )
 
 
-def arguments_of(job: Job[Any, Any], payload: str) -> dict[str, Any]:
-    """Return a payload's arguments by their names, as the handler gets them."""
-    positional, named = job.arguments.decode(payload)
+def arguments_of(job: Job[Any, Any], payload: str) -> dict[str, Any] | None:
+    """Return a payload's arguments by their names, as the handler gets them; None if it does not
+    fit, which is for a worker to find: it was accepted.
+    """
+    try:
+        positional, named = job.arguments.decode(payload)
+    except Exception:  # also what a class of the user's own raises when it is made
+        return None
     names = [one.name for one in _parameters(job)]
     return dict(zip(names, positional, strict=False)) | named
 
 
 def _parameters(job: Job[Any, Any]) -> list[inspect.Parameter]:
-    """Return what a job is submitted with, also if the test has put another function in its place."""
+    """Return what a job is submitted with, also if the test has replaced its function."""
     return list(inspect.signature(job).parameters.values())[int(job.has_context) :]
 
 
