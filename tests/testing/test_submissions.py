@@ -308,3 +308,18 @@ def test_what_a_payload_does_not_have_is_said_to_be_missing(sandbox: Sandbox) ->
         "      expected  None",
         "      submitted nothing",
     ]
+
+
+def test_what_is_no_job_is_refused_with_a_sentence(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.submit_sync("a")
+    for wrong in ("send", shop.send.function, shop.send.call("a"), 5):
+        not_a_job: Any = wrong
+        for asked in (
+            sandbox.submitted,
+            sandbox.assert_submitted,
+            sandbox.assert_not_submitted,
+            sandbox.run_sync,
+            sandbox.context,
+        ):
+            with pytest.raises(BadInput, match=r"is no job\. Give what @app\.job made"):
+                asked(not_a_job)

@@ -17,6 +17,7 @@ from inturn.queue.arguments import decode_result, encode_result
 from inturn.queue.context import Context, JobTransaction
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
+from inturn.testing.named import check_job
 from inturn.worker.way import CallTransaction
 
 R = TypeVar("R")
@@ -48,6 +49,7 @@ async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapp
     """Call a handler, inside what surrounds an attempt, with arguments and a result that went
     through a payload.
     """
+    check_job(job)
     payload = job.call(*args, **kwargs).new.payload
     positional, named = job.arguments.decode(payload)
     context = rehearsed_context(job, app, payload=payload)
@@ -70,6 +72,7 @@ def rehearsed_context(
     job: Job[Any, Any], app: App, *, attempt: int = 1, payload: str = "null"
 ) -> Context:
     """Return a context such as a worker makes, without a lease behind it."""
+    check_job(job)
     check_whole("attempt", attempt, 1, job.retry.attempts_max)
     leased = LeasedJob(
         id=new_id(),

@@ -18,6 +18,7 @@ from inturn.model.payload import encode_payload
 from inturn.policy.dedupe import default_dedupe
 from inturn.queue.arguments import encode_other
 from inturn.queue.job import Job
+from inturn.testing.named import check_job
 from inturn.testing.said import options_said
 
 
@@ -59,6 +60,7 @@ class Expected:
     """
 
     def __init__(self, job: Job[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        check_job(job)
         self.kind, self._job = job.kind, job
         parameters = _parameters(job)
         try:
