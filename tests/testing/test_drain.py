@@ -114,6 +114,19 @@ async def test_a_drain_can_let_time_pass_from_one_due_job_to_the_next(
         assert shop.ran == ["tomorrow"]
 
 
+async def test_a_handler_may_move_the_clock_further_than_the_drain_would(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job
+        async def sleep() -> None:
+            sandbox.clock.advance(20)
+
+        await sleep.submit()
+        await shop.send.using(delay=15).submit("a")
+        assert len((await sandbox.drain(advance=10)).done) == 2
+        assert sandbox.clock.now() == START + timedelta(seconds=20)
+
+
 async def test_asking_to_come_later_is_no_error(shop: Shop) -> None:
     shop.fails = {60.0}
     async with private(shop.app) as sandbox:

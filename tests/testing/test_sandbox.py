@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import pytest
 
@@ -186,6 +187,45 @@ def test_a_clock_is_moved_by_seconds_words_and_times() -> None:
         clock.advance("soon")
     with pytest.raises(BadInput, match="no zone"):
         clock.move_to(START.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (-1, "time to pass is -1 s. Time does not go back: start earlier"),
+        (float("nan"), "must be a finite number, not nan"),
+        (float("inf"), "must be a finite number, not inf"),
+        (1e15, "no calendar has a day"),
+        pytest.param(10**400, "no calendar has a day", id="too large for a float"),
+        ("soon", "no length of time"),
+        (timedelta(minutes=5), "must be a finite number"),
+        (None, "must be a finite number, not None"),
+    ],
+)
+async def test_time_that_cannot_pass_is_refused_with_a_sentence(
+    shop: Shop, by: Any, said: str
+) -> None:
+    async with private(shop.app) as sandbox:
+        with pytest.raises(BadInput, match=said):
+            sandbox.clock.advance(by)
+        with pytest.raises(BadInput, match=said):
+            await sandbox.drain(advance=by)
+        assert sandbox.clock.now() == START
+
+
+def test_a_clock_is_not_moved_back() -> None:
+    clock = HandClock()
+    assert clock.move_to(START) == START
+    with pytest.raises(BadInput, match=r"before 2026-01-01 .* Time does not go back: start ear"):
+        clock.move_to(START - timedelta(microseconds=1))
+    east = timezone(timedelta(hours=2))
+    with pytest.raises(BadInput, match="does not go back"):
+        clock.move_to(datetime(2026, 1, 1, 1, tzinfo=east))
+    wrong: Any = "2026-01-02"
+    with pytest.raises(BadInput, match="'2026-01-02' is no time"):
+        clock.move_to(wrong)
+    assert clock.now() == START
+    assert HandClock(START - timedelta(days=1)).now() < START
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

@@ -77,9 +77,13 @@ class Drain:
             due = await _next_due(store, self._clock.now())
             if due is None or due > ends_at:
                 break
-            self._clock.move_to(due)
-        if self._clock.now() < ends_at:
-            self._clock.move_to(ends_at)
+            self._wait_for(due)
+        self._wait_for(ends_at)
+
+    def _wait_for(self, time: datetime) -> None:
+        """Let time pass until a moment, unless a handler has moved the clock further."""
+        if self._clock.now() < time:
+            self._clock.move_to(time)
 
     async def _work(self) -> None:
         """Let a worker work until all is still in every queue that jobs were submitted to."""

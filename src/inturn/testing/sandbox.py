@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.queue.app import App
 from inturn.queue.context import Context
@@ -122,8 +120,7 @@ class Sandbox:
           time; a handler that waits for another job needs more;
         - ``timeout``: so many real seconds may it take, else ``DrainTimeout`` says what runs on.
         """
-        seconds = parse_duration(advance) if isinstance(advance, str) else advance
-        ends_at = self.clock.now() + timedelta(seconds=seconds)
+        ends_at = self.clock.later(advance)
         self._check_entered()
         drain = Drain(self.app, self._ledger, self.clock, slots=slots, timeout=timeout)
         drained = await self.app.run(lambda store: drain.run(store, ends_at))
