@@ -39,10 +39,10 @@ class Drain:
 
     async def run(self, store: Store, ends_at: datetime) -> Drained:
         """Run what may run now, and what becomes due until a time, each at its time."""
-        drained = self._ledger.drained = Drained()
-        self._stops_at = asyncio.get_running_loop().time() + self._timeout
-        # In a task of its own: what hooks set in context variables is not for the test.
-        await asyncio.ensure_future(self._run(store, ends_at))
+        with self._ledger.draining() as drained:
+            self._stops_at = asyncio.get_running_loop().time() + self._timeout
+            # In a task of its own: what hooks set in context variables is not for the test.
+            await asyncio.ensure_future(self._run(store, ends_at))
         return drained
 
     async def _run(self, store: Store, ends_at: datetime) -> None:

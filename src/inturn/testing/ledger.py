@@ -6,14 +6,16 @@ It is told by the store, so it says what happened there, whoever asked for it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from inturn.model.clock import Clock
-from inturn.model.errors import AttemptFailed
+from inturn.model.errors import AttemptFailed, BadInput
 from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
@@ -35,6 +37,7 @@ class Ledger:
         self.drained = Drained()  # since the last drain began
         self.in_hand = Hand()
         self._clock, self._declared = clock, declared
+        self._drain = threading.Lock()  # held while there is a drain, from whatever thread
         self._errors: dict[UUID, Exception] = {}
         self._changes = 0
         self._told = 0  # how many changes workers were woken for
@@ -95,6 +98,24 @@ class Ledger:
             error=None if end == "done" else error,
         )
         self.drained.ran.append(ran)
+
+    @contextmanager
+    def draining(self) -> Iterator[Drained]:
+        """Note what a drain does while it lasts; refuse a second one meanwhile.
+
+        Two would take each other's jobs, and one would hide what the other's handlers raised.
+        """
+        if not self._drain.acquire(blocking=False):
+            raise BadInput(
+                "this sandbox is being drained, and there is one drain at a time. It runs what its "
+                "handlers submit as well, so that a handler need not drain; a test waits for the "
+                "end of one drain before the next."
+            )
+        try:
+            self.drained = Drained()
+            yield self.drained
+        finally:
+            self._drain.release()
 
     # Whether there is anything left to do
 
