@@ -10,7 +10,6 @@ from inturn.model.clock import ManualClock
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 
-
 _ONWARD = "Time does not go back: start earlier, with private(app, clock=HandClock(start))."
 
 
