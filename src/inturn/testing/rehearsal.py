@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from types import CoroutineType
+from typing import Any, Generic, TypeVar, cast
 
 from inturn.model.admissible import check_whole
 from inturn.model.clock import SystemClock
+from inturn.model.errors import InvalidPayload, PayloadTooLarge, ResultLost
 from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
+from inturn.policy.retry import Reject
 from inturn.queue.app import App
 from inturn.queue.arguments import decode_result, encode_result
 from inturn.queue.context import Context, JobTransaction
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.named import check_job
+from inturn.worker.own_thread import on_own_thread
 from inturn.worker.way import CallTransaction
 
 R = TypeVar("R")
@@ -45,7 +49,26 @@ class RehearsedWay:
             yield CallTransaction(transaction)
 
 
-async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
+@dataclass(frozen=True, slots=True)
+class Rehearsed(Generic[R]):
+    """How a handler ended, on its way to the test, where it is raised if it is an error.
+
+    A loop would not carry all of them: it ends with the SystemExit of a task.
+    """
+
+    value: R | None
+    error: BaseException | None
+
+    def result(self) -> R:
+        """Return what the handler returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return cast("R", self.value)
+
+
+async def rehearse(
+    job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Rehearsed[R]:
     """Call a handler, inside what surrounds an attempt, with arguments and a result that went
     through a payload.
     """
@@ -59,13 +82,31 @@ async def rehearse(job: Job[Any, R], app: App, args: Sequence[Any], kwargs: Mapp
     def called() -> Awaitable[Any]:
         if job.is_async:
             return job.function(*positional, **named)  # type: ignore[no-any-return]
-        return asyncio.to_thread(job.function, *positional, **named)
+        return on_own_thread(lambda: job.function(*positional, **named))
 
-    value: Any = await app.hooks.surround(context, called)
+    try:
+        return Rehearsed(_kept(job, context, await app.hooks.surround(context, called)), None)
+    except BaseException as error:
+        return Rehearsed(None, error)
+
+
+def _kept(job: Job[Any, R], context: Context, value: Any) -> Any:
+    """Return what a ticket's result would be, or raise what that or the attempt would raise."""
+    if isinstance(value, CoroutineType):
+        value.close()
+        raise Reject(
+            f"{value.__qualname__}() is an `async def` that was called and not awaited, so that "
+            f"nothing of it ran: job {job.kind!r} returned its coroutine, and a worker would make "
+            f"a dead letter of it. If a decorator stands between it and @app.job, make what that "
+            f"returns an `async def`, too."
+        )
     if value is None or job.keep_result is None:
-        return value  # type: ignore[no-any-return]
-    result: R = decode_result(encode_result(value) or "null", job.result_hint)
-    return result
+        return value
+    try:
+        text = encode_result(value)
+    except (InvalidPayload, PayloadTooLarge) as error:
+        raise ResultLost(context.job.id, str(error)) from error
+    return decode_result(text or "null", job.result_hint)
 
 
 def rehearsed_context(
