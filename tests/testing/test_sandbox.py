@@ -229,11 +229,11 @@ async def test_a_test_need_not_wait_for_a_handler(shop: Shop) -> None:
         begun = asyncio.Event()
 
         @shop.app.job
-        async def hang() -> None:
+        async def linger() -> None:
             begun.set()
             await asyncio.Event().wait()
 
-        running = asyncio.create_task(sandbox.run(hang))
+        running = asyncio.create_task(sandbox.run(linger))
         await begun.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
