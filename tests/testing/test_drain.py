@@ -114,6 +114,19 @@ async def test_a_drain_can_let_time_pass_from_one_due_job_to_the_next(
         assert shop.ran == ["tomorrow"]
 
 
+async def test_a_handler_may_move_the_clock_further_than_the_drain_would(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job
+        async def sleep() -> None:
+            sandbox.clock.advance(20)
+
+        await sleep.submit()
+        await shop.send.using(delay=15).submit("a")
+        assert len((await sandbox.drain(advance=10)).done) == 2
+        assert sandbox.clock.now() == START + timedelta(seconds=20)
+
+
 async def test_asking_to_come_later_is_no_error(shop: Shop) -> None:
     shop.fails = {60.0}
     async with private(shop.app) as sandbox:
@@ -280,3 +293,53 @@ async def test_a_drain_needs_its_sandbox(shop: Shop) -> None:
         await shop.send.submit("a")  # the app lives on this loop
         with pytest.raises(BadInput, match="await"):
             sandbox.drain_sync()
+
+
+async def test_there_is_one_drain_at_a_time(shop: Shop, store: str) -> None:
+    shop.fails = {"bad"}
+    async with private(shop.app, store=store) as sandbox:
+        await shop.send.submit("bad")
+        ends = await asyncio.gather(sandbox.drain(), sandbox.drain(), return_exceptions=True)
+        assert {type(one) for one in ends} == {ValueError, BadInput}
+        assert "there is one drain at a time" in "".join(map(str, ends))
+        assert len((await sandbox.drain(advance=10, raising=False)).retried) == 1
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_handler_does_not_drain(shop: Shop, is_async: bool) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job(kind="drains", attempts=1)
+        async def on_loop() -> None:
+            await shop.send.submit("a")
+            await sandbox.drain()
+
+        @shop.app.job(kind="drains on a thread", attempts=1)
+        def on_thread() -> None:
+            shop.send.submit_sync("a")
+            sandbox.drain_sync()
+
+        await (on_loop if is_async else on_thread).submit()
+        with pytest.raises(BadInput, match="there is one drain at a time") as raised:
+            await sandbox.drain()
+        assert "raised by job 'drains" in raised.value.__notes__[0]
+        assert shop.ran == ["a"]
+
+
+async def test_after_a_drain_that_was_cancelled_there_may_be_another(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        begun, may_begin = asyncio.Event(), asyncio.Event()
+
+        @shop.app.on_start
+        async def begin() -> None:
+            begun.set()
+            await may_begin.wait()
+
+        await shop.send.submit("a")
+        drain = asyncio.create_task(sandbox.drain())
+        await begun.wait()
+        drain.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await drain
+        may_begin.set()
+        assert len((await sandbox.drain()).done) == 1

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import pytest
 
 import inturn.testing
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, ResultLost
+from inturn.policy.retry import Reject
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.testing import HandClock, private
@@ -144,15 +146,99 @@ def test_a_handler_is_called_alone_by_a_plain_test(shop: Shop) -> None:
         assert sandbox.run_sync(shop.send, "a", copies=3) == 3
 
 
-async def test_what_a_handler_returns_must_be_fit_to_be_kept(shop: Shop) -> None:
+async def test_what_cannot_be_kept_is_lost_as_it_is_to_a_ticket(shop: Shop) -> None:
     async with private(shop.app) as sandbox:
 
         @shop.app.job
         async def wrong() -> object:
             return object()
 
-        with pytest.raises(BadInput, match="result cannot be written as JSON"):
+        with pytest.raises(ResultLost, match="result cannot be written as JSON") as rehearsed:
             await sandbox.run(wrong)
+        ticket = await wrong.submit()
+        assert len((await sandbox.drain()).done) == 1
+        with pytest.raises(ResultLost) as kept:
+            await ticket.result(timeout=1)
+        assert rehearsed.value.reason == kept.value.reason
+
+        @shop.app.job(keep_result=None)
+        async def unkept() -> list[object]:
+            return [wrong]
+
+        assert await sandbox.run(unkept) == [wrong]
+
+
+@pytest.mark.parametrize("keep_result", [60.0, None])
+async def test_a_coroutine_that_nobody_awaits_is_rejected_as_by_a_worker(
+    shop: Shop, keep_result: float | None
+) -> None:
+    async def send_all(to: str) -> None:
+        shop.ran.append(to)
+
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job(keep_result=keep_result)
+        def behind(to: str) -> Any:
+            return send_all(to)  # as a decorator does that is a plain def
+
+        said = "send_all() is an `async def` that was called and not awaited"
+        with pytest.raises(Reject) as rehearsed:
+            await sandbox.run(behind, "a")
+        assert said in str(rehearsed.value)
+        await behind.submit("a")
+        [dead] = (await sandbox.drain(raising=False)).dead
+        assert said in str(dead.error)
+        assert shop.ran == []
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_a_handler_raises_is_raised_in_the_test_whatever_it_is(
+    shop: Shop, error: BaseException, is_async: bool
+) -> None:
+    with private(shop.app) as sandbox:
+
+        @shop.app.job(kind="on the loop")
+        async def on_loop() -> None:
+            raise error
+
+        @shop.app.job(kind="on a thread")
+        def on_thread() -> None:
+            raise error
+
+        with pytest.raises(type(error)) as raised:
+            sandbox.run_sync(on_loop if is_async else on_thread)
+        assert raised.value is error
+        assert sandbox.run_sync(shop.send, "a", copies=3) == 3
+
+
+async def test_what_a_generator_raises_at_its_end_does_not_hold_up_a_test(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+
+        @shop.app.job
+        def first() -> None:
+            next(iter([]))
+
+        async with asyncio.timeout(60):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await sandbox.run(first)
+
+
+async def test_a_test_need_not_wait_for_a_handler(shop: Shop) -> None:
+    async with private(shop.app) as sandbox:
+        begun = asyncio.Event()
+
+        @shop.app.job
+        async def linger() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        running = asyncio.create_task(sandbox.run(linger))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert running.cancelled()
 
 
 async def test_a_context_can_be_made_for_a_call_by_hand(shop: Shop, store: str) -> None:
@@ -186,6 +272,45 @@ def test_a_clock_is_moved_by_seconds_words_and_times() -> None:
         clock.advance("soon")
     with pytest.raises(BadInput, match="no zone"):
         clock.move_to(START.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (-1, "time to pass is -1 s. Time does not go back: start earlier"),
+        (float("nan"), "must be a finite number, not nan"),
+        (float("inf"), "must be a finite number, not inf"),
+        (1e15, "no calendar has a day"),
+        pytest.param(10**400, "no calendar has a day", id="too large for a float"),
+        ("soon", "no length of time"),
+        (timedelta(minutes=5), "must be a finite number"),
+        (None, "must be a finite number, not None"),
+    ],
+)
+async def test_time_that_cannot_pass_is_refused_with_a_sentence(
+    shop: Shop, by: Any, said: str
+) -> None:
+    async with private(shop.app) as sandbox:
+        with pytest.raises(BadInput, match=said):
+            sandbox.clock.advance(by)
+        with pytest.raises(BadInput, match=said):
+            await sandbox.drain(advance=by)
+        assert sandbox.clock.now() == START
+
+
+def test_a_clock_is_not_moved_back() -> None:
+    clock = HandClock()
+    assert clock.move_to(START) == START
+    with pytest.raises(BadInput, match=r"before 2026-01-01 .* Time does not go back: start ear"):
+        clock.move_to(START - timedelta(microseconds=1))
+    east = timezone(timedelta(hours=2))
+    with pytest.raises(BadInput, match="does not go back"):
+        clock.move_to(datetime(2026, 1, 1, 1, tzinfo=east))
+    wrong: Any = "2026-01-02"
+    with pytest.raises(BadInput, match="'2026-01-02' is no time"):
+        clock.move_to(wrong)
+    assert clock.now() == START
+    assert HandClock(START - timedelta(days=1)).now() < START
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

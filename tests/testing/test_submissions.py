@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -180,3 +182,144 @@ def test_a_job_that_is_not_declared_is_seen_too(shop: Shop, sandbox: Sandbox) ->
     shop.app.sync(shop.app.run(lambda store: store.enqueue([new])))
     [found] = sandbox.submitted()
     assert (found.kind, found.arguments) == ("stranger", {"payload": [1]})
+
+
+@dataclass
+class Line:
+    """What is equal whatever its note is."""
+
+    price: Decimal
+    tags: set[str]
+    note: str = field(default="", compare=False)
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "equal", "other"),
+    [
+        (set[int], {8, 0}, {0, 8}, {0, 9}),
+        (Any, {8, 0}, {0, 8}, {0, 9}),
+        (list[int], {8, 0}, {0, 8}, {0}),
+        (Decimal, Decimal("1.0"), Decimal("1.00"), Decimal("1.01")),
+        (list[Decimal], [Decimal("1.0")], [Decimal("1.00")], [Decimal("1.0"), Decimal("1.0")]),
+        (datetime, NOON, NOON.astimezone(timezone(timedelta(hours=2))), NOON.replace(minute=1)),
+        (timedelta, timedelta(hours=1), "PT1H", timedelta(hours=2)),
+        (
+            Line,
+            Line(Decimal("1.0"), {"a", "b", "c"}, "as given"),
+            {"price": "1.00", "tags": ["c", "b", "a"]},
+            Line(Decimal(1), {"a", "b"}),
+        ),
+    ],
+)
+def test_equal_arguments_are_found_however_they_are_written(
+    sandbox: Sandbox, hint: Any, given: Any, equal: Any, other: Any
+) -> None:
+    def note(value: Any) -> None: ...
+
+    note.__annotations__["value"] = hint
+    job = sandbox.app.job(note)
+    job.submit_sync(given)
+    sandbox.assert_submitted(job, given)
+    sandbox.assert_submitted(job, equal)
+    with pytest.raises(AssertionError, match="was submitted, once"):
+        sandbox.assert_not_submitted(job, value=equal)
+    sandbox.assert_not_submitted(job, other)
+
+
+def test_a_list_is_not_another_in_another_order(sandbox: Sandbox) -> None:
+    @sandbox.app.job
+    def note(values: Any) -> None: ...
+
+    note.submit_sync([8, 0])
+    sandbox.assert_submitted(note, [8, 0])
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_submitted(note, [0, 8])
+    assert str(raised.value).splitlines()[2:] == [
+        "    values",
+        "      expected  [0, 8]",
+        "      submitted [8, 0]",
+    ]
+
+
+def test_what_was_left_out_is_equal_to_what_the_handler_has_instead(sandbox: Sandbox) -> None:
+    @sandbox.app.job
+    def note(price: Decimal = Decimal("1.0"), *, by: Any = UNSET) -> None: ...
+
+    note.submit_sync()
+    sandbox.assert_submitted(note, Decimal("1.00"))
+    sandbox.assert_not_submitted(note, Decimal("1.01"))
+    sandbox.assert_not_submitted(note, by="ann")
+
+
+def test_arguments_are_compared_also_if_the_test_has_replaced_the_function(
+    shop: Shop, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop.charge, "function", lambda *_, **__: None)
+    shop.charge.submit_sync("ann", amount=1)
+    sandbox.assert_submitted(shop.charge, "ann")
+    sandbox.assert_not_submitted(shop.charge, amount=2)
+
+
+@dataclass
+class Fussy:
+    """What cannot be made of every name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        raise KeyError(self.name)
+
+
+@pytest.mark.parametrize(
+    ("payload", "arguments"),
+    [
+        ('{"old": 1}', {"old": 1}),
+        ('{"n": "one"}', {"n": "one"}),
+        (' {"n": 1, "fussy": {"name": "ann"}}', {"n": 1, "fussy": {"name": "ann"}}),
+        ("[1]", {"payload": [1]}),
+        ("null", {"payload": None}),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_seen_as_it_is_and_becomes_a_dead_letter(
+    sandbox: Sandbox, payload: str, arguments: dict[str, Any]
+) -> None:
+    @sandbox.app.job(attempts=1)
+    def note(n: int | None, fussy: Fussy | None = None) -> None: ...
+
+    new = NewJob(kind="note", payload=payload, attempts_max=1)
+    sandbox.app.sync(sandbox.app.run(lambda store: store.enqueue([new])))
+    assert sandbox.assert_submitted(note).arguments == arguments
+    sandbox.assert_not_submitted(note, None)
+    sandbox.assert_not_submitted(note, n=2)
+    assert [one.id for one in sandbox.drain_sync(raising=False).dead] == [new.id]
+
+
+def test_what_a_payload_does_not_have_is_said_to_be_missing(sandbox: Sandbox) -> None:
+    @sandbox.app.job
+    def note(n: int | None) -> None: ...
+
+    new = NewJob(kind="note", payload='{"old": 1}')
+    sandbox.app.sync(sandbox.app.run(lambda store: store.enqueue([new])))
+    with pytest.raises(AssertionError) as raised:
+        sandbox.assert_submitted(note, None)
+    assert str(raised.value).splitlines()[1:] == [
+        "The one of its kind that was, note(old=1), differs in:",
+        "    n",
+        "      expected  None",
+        "      submitted nothing",
+    ]
+
+
+def test_what_is_no_job_is_refused_with_a_sentence(shop: Shop, sandbox: Sandbox) -> None:
+    shop.send.submit_sync("a")
+    for wrong in ("send", shop.send.function, shop.send.call("a"), 5):
+        not_a_job: Any = wrong
+        for asked in (
+            sandbox.submitted,
+            sandbox.assert_submitted,
+            sandbox.assert_not_submitted,
+            sandbox.run_sync,
+            sandbox.context,
+        ):
+            with pytest.raises(BadInput, match=r"is no job\. Give what @app\.job made"):
+                asked(not_a_job)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import BadInput, JobFailed, ResultLost
+from inturn.model.errors import JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.policy.retry import Reject
 from inturn.queue.app import App
@@ -106,7 +106,7 @@ async def test_a_sandbox_treats_such_a_result_as_a_worker_does(odd: str) -> None
         assert ([one.end for one in drained.ran], ran) == (["done"], [1])
         with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
             await ticket.result(timeout=SECONDS_MAX)
-        with pytest.raises(BadInput, match=SAID.get(odd, odd)):
+        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
             await sandbox.run(work)
 
 

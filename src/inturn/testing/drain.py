@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from copy import copy
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from inturn.model import bounds
 from inturn.model.admissible import check_number
-from inturn.model.job import JobState, JobView
 from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
-from inturn.queue.hooks import Hooks
-from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
+from inturn.testing.drain_worker import DrainWorker
 from inturn.testing.drained import Drained, Ran
+from inturn.testing.due import Dues
 from inturn.testing.errors import DrainTimeout
 from inturn.testing.ledger import Ledger
-from inturn.worker.watcher import watched_jobs
-from inturn.worker.worker import Worker
 
 ENDING_SECONDS = 2.0  # for handlers to end once they are told that time is up
 
@@ -39,10 +35,10 @@ class Drain:
 
     async def run(self, store: Store, ends_at: datetime) -> Drained:
         """Run what may run now, and what becomes due until a time, each at its time."""
-        drained = self._ledger.drained = Drained()
-        self._stops_at = asyncio.get_running_loop().time() + self._timeout
-        # In a task of its own: what hooks set in context variables is not for the test.
-        await asyncio.ensure_future(self._run(store, ends_at))
+        with self._ledger.draining() as drained:
+            self._stops_at = asyncio.get_running_loop().time() + self._timeout
+            # In a task of its own: what hooks set in context variables is not for the test.
+            await asyncio.ensure_future(self._run(store, ends_at))
         return drained
 
     async def _run(self, store: Store, ends_at: datetime) -> None:
@@ -70,38 +66,37 @@ class Drain:
             raise
 
     async def _pass_time(self, store: Store, ends_at: datetime) -> None:
-        while True:
-            await store.reclaim()  # what others lost is found at once, not by the next sweep
-            if self._app.jobs:
-                await self._work()
-            due = await _next_due(store, self._clock.now())
-            if due is None or due > ends_at:
-                break
-            self._clock.move_to(due)
-        if self._clock.now() < ends_at:
-            self._clock.move_to(ends_at)
+        worker = DrainWorker(
+            self._app, self._ledger, slots=self._slots, ending_seconds=ENDING_SECONDS
+        )
+        dues, has_suspects = Dues(), False
+        try:
+            while True:
+                found = await store.reclaim()  # what others lost is found at once, not by a sweep
+                has_suspects |= found.suspects > 0 or dues.has_suspects
+                if self._app.jobs:
+                    await self._work(worker, has_suspects=has_suspects)
+                now, put_off = self._clock.now(), self._ledger.put_off_since()
+                due = await dues.next(store, now, put_off)
+                if due is None or due > ends_at:
+                    break
+                self._wait_for(due)
+        finally:
+            await worker.end()
+        self._wait_for(ends_at)
 
-    async def _work(self) -> None:
+    def _wait_for(self, time: datetime) -> None:
+        """Let time pass until a moment, unless a handler has moved the clock further."""
+        if self._clock.now() < time:
+            self._clock.move_to(time)
+
+    async def _work(self, worker: DrainWorker, *, has_suspects: bool) -> None:
         """Let a worker work until all is still in every queue that jobs were submitted to."""
         queues: set[str] = set()
         while not queues >= (known := self._queues()):
             queues = known
-            view = _view(self._app, self._ledger)
-            worker = Worker(view, queues=sorted(queues), slots=self._slots)
-            running = asyncio.ensure_future(worker.run())
-            still = asyncio.ensure_future(self._ledger.still(queues))
-            try:
-                await asyncio.wait(
-                    {running, still}, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED
-                )
-                if running.done():
-                    running.result()
-                if not still.done():
-                    self._complain()
-            finally:
-                still.cancel()
-                worker.stop()
-                await _ended(running)
+            if not await worker.work(queues, seconds=self._left(), is_new=has_suspects):
+                self._complain()
 
     def _queues(self) -> set[str]:
         declared = {job.options.queue for job in self._app.jobs.values()}
@@ -132,49 +127,7 @@ def raise_first(drained: Drained) -> None:
         raise error
 
 
-async def _next_due(store: Store, now: datetime) -> datetime | None:
-    """Return the next moment at which a job may run that may not run yet."""
-    due: list[datetime] = []
-    for state in (JobState.SCHEDULED, JobState.RETRYING, JobState.RUNNING):
-        cursor = None
-        while True:
-            page = await store.jobs(state=state, cursor=cursor, rows_max=bounds.PAGE_ROWS_MAX)
-            due += [at for one in page.rows if (at := _due(one)) is not None and at > now]
-            cursor = page.cursor
-            if cursor is None:
-                break
-    return min(due, default=None)
-
-
-def _due(view: JobView) -> datetime | None:
-    return view.leased_until if view.state is JobState.RUNNING else view.run_at
-
-
-def _view(app: App, ledger: Ledger) -> App:
-    """Return the app for a worker in this process, its store watched by the sandbox already."""
-    view = copy(app)
-    view.jobs = {kind: _here(job) for kind, job in app.jobs.items()}
-    view.hooks = Hooks()  # the drain calls them; what surrounds an attempt is found by its job
-    return watched_jobs(view, ledger)
-
-
-def _here(job: Job[Any, Any]) -> Job[Any, Any]:
-    """Return a job that runs in this process, where a test can see and replace things."""
-    here = job.using()
-    here.in_process = False
-    return here
-
-
 def _note(first: Ran, others: Sequence[Ran]) -> str:
     lines = [f"raised by {first}; drain(raising=False) returns errors instead."]
     lines += [f"also failed: {one}, with {one.error!r}" for one in others[:10]]
     return "\n".join(lines)
-
-
-async def _ended(running: asyncio.Future[None]) -> None:
-    """Wait until a worker has ended; one whose handlers do not is left behind."""
-    for _ in range(3):
-        await asyncio.wait({running}, timeout=ENDING_SECONDS)
-        if running.done():
-            break
-        running.cancel()

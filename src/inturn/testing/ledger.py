@@ -6,14 +6,16 @@ It is told by the store, so it says what happened there, whoever asked for it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from inturn.model.clock import Clock
-from inturn.model.errors import AttemptFailed
+from inturn.model.errors import AttemptFailed, BadInput
 from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
@@ -35,7 +37,9 @@ class Ledger:
         self.drained = Drained()  # since the last drain began
         self.in_hand = Hand()
         self._clock, self._declared = clock, declared
+        self._drain = threading.Lock()  # held while there is a drain, from whatever thread
         self._errors: dict[UUID, Exception] = {}
+        self._put_off: set[UUID] = set()
         self._changes = 0
         self._told = 0  # how many changes workers were woken for
         self._looked: dict[str, State] = {}  # how things were when a claim found nothing
@@ -50,6 +54,8 @@ class Ledger:
             if not ticket.duplicate and new.id not in self.submissions:
                 found = submission(new, self._declared(new.kind), self._clock.now())
                 self.submissions[new.id] = found
+                if new.delay_seconds:
+                    self._put_off.add(new.id)
         self.stir()
 
     def claiming(self, queue: str) -> None:
@@ -83,6 +89,8 @@ class Ledger:
         if end is None:
             return
         job, verdict = outcome.job, outcome.verdict
+        if end == "retried":
+            self._put_off.add(job.id)
         if error is None and isinstance(verdict, Retry | Bury):
             error = AttemptFailed(job.kind, job.id, job.attempt, verdict.error)
         ran = Ran(
@@ -96,6 +104,24 @@ class Ledger:
         )
         self.drained.ran.append(ran)
 
+    @contextmanager
+    def draining(self) -> Iterator[Drained]:
+        """Note what a drain does while it lasts; refuse a second one meanwhile.
+
+        Two would take each other's jobs, and one would hide what the other's handlers raised.
+        """
+        if not self._drain.acquire(blocking=False):
+            raise BadInput(
+                "this sandbox is being drained, and there is one drain at a time. It runs what its "
+                "handlers submit as well, so that a handler need not drain; a test waits for the "
+                "end of one drain before the next."
+            )
+        try:
+            self.drained = Drained()
+            yield self.drained
+        finally:
+            self._drain.release()
+
     # Whether there is anything left to do
 
     def stir(self) -> None:
@@ -108,8 +134,7 @@ class Ledger:
         return not self.in_hand and all(self._looked.get(one) == self._state for one in queues)
 
     async def still(self, queues: Collection[str]) -> None:
-        """Wait until a worker that begins now has left all still, and found it so twice."""
-        self.in_hand.clear()  # what others have taken is not this worker's to end
+        """Wait until a worker that looks now has left all still, and found it so twice."""
         for _ in range(2):  # the first claim may have passed over a lane that was just locked
             self.stir()
             while not self.is_still(queues):
@@ -125,6 +150,11 @@ class Ledger:
             return not self.is_still(queues)  # such as when a handler moved the clock
         self._told = self._changes
         return True
+
+    def put_off_since(self) -> set[UUID]:
+        """Return the jobs that were put off since this was last asked: delayed, or retried."""
+        put_off, self._put_off = self._put_off, set()
+        return put_off
 
     def ran_most(self) -> tuple[str, int] | None:
         """Return the kind that ran most, and how often."""

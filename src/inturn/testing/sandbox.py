@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.queue.app import App
 from inturn.queue.context import Context
@@ -19,7 +17,7 @@ from inturn.testing.clock import HandClock
 from inturn.testing.drain import Drain, raise_first
 from inturn.testing.drained import Drained
 from inturn.testing.ledger import Ledger, PrivateStore
-from inturn.testing.rehearsal import rehearse, rehearsed_context
+from inturn.testing.rehearsal import Rehearsed, rehearse, rehearsed_context
 from inturn.testing.submission import Expected, Submission
 
 P = ParamSpec("P")
@@ -122,8 +120,7 @@ class Sandbox:
           time; a handler that waits for another job needs more;
         - ``timeout``: so many real seconds may it take, else ``DrainTimeout`` says what runs on.
         """
-        seconds = parse_duration(advance) if isinstance(advance, str) else advance
-        ends_at = self.clock.now() + timedelta(seconds=seconds)
+        ends_at = self.clock.later(advance)
         self._check_entered()
         drain = Drain(self.app, self._ledger, self.clock, slots=slots, timeout=timeout)
         drained = await self.app.run(lambda store: drain.run(store, ends_at))
@@ -149,14 +146,23 @@ class Sandbox:
 
         Arguments and result are written and read as a store would keep them, and what surrounds
         an attempt, ``@app.around``, surrounds it. What the handler raises is raised. Its context
-        says that this is the first attempt. No worker starts, so no start hook is called.
+        says that this is the first attempt. No worker starts, so no start hook is called, and
+        nobody ends a handler at its timeout.
+
+        Raises ``ResultLost`` if what it returned could not be kept, and ``Reject`` if that is a
+        coroutine, of which nothing has run.
         """
-        self._check_entered()
-        return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
+        return (await self._rehearsed(job, args, kwargs)).result()
 
     def run_sync(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """``run`` for tests that are not async."""
-        return self._sync(self.run(job, *args, **kwargs))
+        return self._sync(self._rehearsed(job, args, kwargs)).result()
+
+    async def _rehearsed(
+        self, job: Job[Any, R], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Rehearsed[R]:
+        self._check_entered()
+        return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
 
     def context(self, job: Job[Any, Any], *, attempt: int = 1) -> Context:
         """Return a context for a call of the handler by hand: ``send(context, to="a@b.c")``."""

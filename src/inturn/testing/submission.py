@@ -18,9 +18,18 @@ from inturn.model.payload import encode_payload
 from inturn.policy.dedupe import default_dedupe
 from inturn.queue.arguments import encode_other
 from inturn.queue.job import Job
+from inturn.testing.named import check_job
 from inturn.testing.said import options_said
 
-_MISSING = object()
+
+class _Nothing:
+    """What stands for a member that a payload does not have."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NOTHING = _Nothing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +60,15 @@ class Expected:
     """
 
     def __init__(self, job: Job[Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.kind = job.kind
-        signature = inspect.signature(job.function)
-        parameters = list(signature.parameters.values())[int(job.has_context) :]
+        check_job(job)
+        self.kind, self._job = job.kind, job
+        parameters = _parameters(job)
         try:
-            bound = signature.replace(parameters=parameters).bind_partial(*args, **kwargs)
+            bound = inspect.Signature(parameters).bind_partial(*args, **kwargs)
         except TypeError as error:
             raise BadInput(f"job {self.kind!r} is never submitted like that: {error}.") from error
-        self._arguments = {name: _plain(value) for name, value in bound.arguments.items()}
+        self._given = dict(bound.arguments)
+        self._arguments = {name: _plain(value) for name, value in self._given.items()}
         self._defaults = {
             one.name: one.default for one in parameters if one.default is not one.empty
         }
@@ -66,19 +76,43 @@ class Expected:
 
     def differences(self, found: Submission) -> dict[str, tuple[Any, Any]]:
         """Return what is not as expected: by name, what was expected and what was found."""
-        payload = msgspec.json.decode(found.new.payload)
+        members = _members(found.new.payload)
         differences: dict[str, tuple[Any, Any]] = {}
         for name, wanted in self._arguments.items():
-            value = payload.get(name, _MISSING)
-            if value is _MISSING:
-                value = _plain(self._defaults.get(name))
-            if value != wanted:
+            value = self._value(name, members)
+            if value != wanted and not self._is_equal(name, members):
                 differences[name] = (wanted, value)
         for name, wanted in self._options.items():
             value = found.new.dedupe_seconds if name == "dedupe_seconds" else getattr(found, name)
             if value != (_dedupe(wanted, found) if name == "dedupe" else wanted):
                 differences[f"using {name}"] = (wanted, value)
         return differences
+
+    def _value(self, name: str, members: Mapping[str, msgspec.Raw]) -> Any:
+        """Return an argument as it is in a payload, or as it is without being there."""
+        if name in members:
+            return msgspec.json.decode(members[name])
+        default = self._defaults.get(name, _NOTHING)
+        try:
+            return _plain(default)
+        except BadInput:  # nobody can submit it: it only stands for what was not
+            return default
+
+    def _is_equal(self, name: str, members: Mapping[str, msgspec.Raw]) -> bool:
+        """Whether the handler gets what is equal to what it would get of the expected argument.
+
+        Equal values may be written in several ways: a set in any order, a moment in any zone.
+        """
+        given = self._given[name]
+        expected = msgspec.Raw(encode_payload(given, other=encode_other).encode())
+        found = arguments_of(self._job, _payload(members))
+        other = arguments_of(self._job, _payload({**members, name: expected}))
+        if found is None or other is None:
+            return False
+        value = found.get(name, self._defaults.get(name))
+        if isinstance(given, set | frozenset) and isinstance(value, list):
+            return _is_in_any_order(other[name], value)  # nothing says that it is a set
+        return bool(value == other[name])
 
     def complaint(self, submissions: Sequence[Submission]) -> str:
         """Say that none of these is what was expected, and which is nearest to it."""
@@ -108,13 +142,10 @@ class Expected:
 
 def submission(new: NewJob, job: Job[Any, Any] | None, at: datetime) -> Submission:
     """Return an accepted job as tests look at it; ``job``: how it is declared, if it is."""
-    if job is None:
+    arguments = None if job is None else arguments_of(job, new.payload)
+    if arguments is None:
         payload = msgspec.json.decode(new.payload)
         arguments = payload if isinstance(payload, dict) else {"payload": payload}
-    else:
-        positional, arguments = job.arguments.decode(new.payload)
-        names = list(inspect.signature(job.function).parameters)[int(job.has_context) :]
-        arguments = dict(zip(names, positional, strict=False)) | arguments
     return Submission(
         id=new.id,
         kind=new.kind,
@@ -131,6 +162,23 @@ def submission(new: NewJob, job: Job[Any, Any] | None, at: datetime) -> Submissi
     )
 
 
+def arguments_of(job: Job[Any, Any], payload: str) -> dict[str, Any] | None:
+    """Return a payload's arguments by their names, as the handler gets them; None if it does not
+    fit, which is for a worker to find: it was accepted.
+    """
+    try:
+        positional, named = job.arguments.decode(payload)
+    except Exception:  # also what a class of the user's own raises when it is made
+        return None
+    names = [one.name for one in _parameters(job)]
+    return dict(zip(names, positional, strict=False)) | named
+
+
+def _parameters(job: Job[Any, Any]) -> list[inspect.Parameter]:
+    """Return what a job is submitted with, also if the test has replaced its function."""
+    return list(inspect.signature(job).parameters.values())[int(job.has_context) :]
+
+
 def _dedupe(wanted: str | bool | None, found: Submission) -> str | None:
     """Return the dedupe key that a submission with such arguments has if it was made as wanted."""
     if wanted is True:
@@ -141,6 +189,24 @@ def _dedupe(wanted: str | bool | None, found: Submission) -> str | None:
 def _plain(value: Any) -> Any:
     """Return a value as it is in a payload, so that two ways to write it are equal."""
     return msgspec.json.decode(encode_payload(value, other=encode_other))
+
+
+def _members(payload: str) -> dict[str, msgspec.Raw]:
+    """Return what a payload holds by name, each as it was written; of one that is no object,
+    nothing.
+    """
+    if not payload.lstrip().startswith("{"):
+        return {}
+    return msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+
+
+def _payload(members: Mapping[str, msgspec.Raw]) -> str:
+    return msgspec.json.encode(members).decode()
+
+
+def _is_in_any_order(expected: list[Any], found: list[Any]) -> bool:
+    """Whether a list has the members of a set."""
+    return len(found) == len(expected) and all(one in found for one in expected)
 
 
 def _extras(found: Submission) -> str:
