@@ -67,7 +67,7 @@ async def test_in_each_queue_who_came_first_is_first() -> None:
     first = await waits(room, "a")
     both = asyncio.create_task(enter(room, "b", "a", timeout=SECONDS_MAX))
     await until(lambda: "b" in room._lines)
-    with pytest.raises(ShardFull, match="queue 'b'.* others came first"):
+    with pytest.raises(ShardFull, match=r"queue 'b'.* others came first"):
         await enter(room, "b")
     with pytest.raises(EnqueueTimeout, match="queue 'a'"):
         await enter(room, "a", timeout=0.01)
@@ -93,7 +93,7 @@ async def test_who_is_refused_behind_others_is_told_in_which_queue() -> None:
     depths = Depths(a=1)
     room = StoreRoom(depths, capacity=2)
     pair = await waits(room, "a", "a")
-    with pytest.raises(ShardFull, match="queue 'a'.* 1 waiting jobs of 2 .* others came first"):
+    with pytest.raises(ShardFull, match=r"queue 'a'.* 1 waiting jobs of 2 .* others came first"):
         await enter(room, "b", "a")
     depths.depths = {}
     await pair
