@@ -133,6 +133,7 @@ class LocalExecutor:
         ``detached=False`` it is cancelled if the task that submitted it ends by being cancelled.
         """
         call, place = call_of(job)
+        patience = None if timeout is None else seconds("timeout", timeout)
         try:
             shard = self._shard_of(key)
         except TypeError as error:  # it has no hash
@@ -140,7 +141,7 @@ class LocalExecutor:
         # An empty context is made when the job runs: one object less that waits in line with it.
         ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._turns)
         if not self._door.enter(ticket):
-            await self._door.wait(Offer([ticket]), timeout)
+            await self._door.wait(Offer([ticket]), patience)
         if not detached:
             self._attachments.attach(ticket)
         return ticket
@@ -153,6 +154,7 @@ class LocalExecutor:
         completions: Completions | None = None,
     ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
+        patience = None if timeout is None else seconds("timeout", timeout)
         context = copy_context()
         tickets: list[LocalTicket[Any]] = []
         for key, job in jobs:
@@ -162,7 +164,7 @@ class LocalExecutor:
         if tickets:
             offer = Offer(tickets)
             if not self._door.enter_all(offer):
-                await self._door.wait(offer, timeout)
+                await self._door.wait(offer, patience)
         return tickets
 
     @overload
@@ -201,11 +203,12 @@ class LocalExecutor:
     ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
         call, place = call_of(job)
+        patience = None if timeout is None else seconds("timeout", timeout)
         shard = self.shard_for(key)
         ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._turns)
         if self._door.enter(ticket):
             return ticket
-        self._door.wait_sync(Offer([ticket]), timeout)
+        self._door.wait_sync(Offer([ticket]), patience)
         return ticket
 
     async def barrier(self, key: str) -> None:
