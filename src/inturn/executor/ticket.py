@@ -104,6 +104,11 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """
         return self.turns.cancel(self, "its submitter took it back")
 
+    def __repr__(self) -> str:
+        tried = f", attempt {self.attempts}" if self.attempts else ""
+        error = "" if self.error is None else f", with {type(self.error).__name__}"
+        return f"<LocalTicket of key {self.key!r}, {self.state.value}{tried}{error}>"
+
     def _outcome(self, timeout: float | None) -> Value:
         if self.state is not State.ENDED:
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")

@@ -87,6 +87,7 @@ class Turns:
             if lanes.started or lanes.fired or self.when_drained is not None:
                 after = self.leave()
         if signals is not None:
+            ticket.signals = None  # they hold those who waited, and their loop
             for signal in signals:
                 signal()
         if ticket.completions is not None:
@@ -237,6 +238,7 @@ class Turns:
         ticket.state = State.ENDED
         ticket.call = ticket.context = ticket.lane = None
         signals = list(ticket.signals or ())
+        ticket.signals = None
         if ticket.completions is not None:
             completions = ticket.completions
             signals.append(lambda: completions.add(ticket))
