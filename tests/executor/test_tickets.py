@@ -1,10 +1,17 @@
-"""A ticket: what it shows of itself, and what it lets go of."""
+"""A ticket: what it shows of itself, what it lets go of, and who must not wait for it."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from inturn.model.errors import JobCancelled, WaitsForItself
 from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with
+
+
+async def fine() -> str:
+    return "fine"
 
 
 async def test_a_ticket_shows_its_key_and_where_its_job_is_and_nothing_else() -> None:
@@ -37,3 +44,49 @@ async def test_a_ticket_lets_go_of_those_who_waited_for_it() -> None:
             await asyncio.wait_for(asyncio.gather(*waiting), SECONDS_MAX)
             assert ticket.signals is None
             gate.clear()
+
+
+@pytest.mark.parametrize("verb", ["run", "result", "result of itself", "barrier"])
+async def test_a_job_is_refused_to_wait_for_what_stands_behind_it(verb: str) -> None:
+    async with Running(slots=2, max_attempts=1) as executor:
+
+        async def job() -> None:
+            current = executor.current()
+            assert current is not None
+            if verb == "run":
+                await executor.run("one", fine)
+            elif verb == "result":
+                await (await executor.submit("one", fine)).result()
+            elif verb == "result of itself":
+                await current.result()
+            else:
+                await executor.barrier("one")
+
+        ticket = await executor.submit("one", job)
+        with pytest.raises(WaitsForItself, match=f"of key 'one' called {verb.split()[0]}, "):
+            await ticket.result(SECONDS_MAX)
+
+
+async def test_a_job_on_a_thread_is_refused_to_wait_for_what_stands_behind_it() -> None:
+    async with Running(slots=2, max_attempts=1) as executor:
+
+        def job() -> None:
+            executor.submit_sync("one", fine).result_sync()
+
+        with pytest.raises(WaitsForItself, match="result_sync"):
+            await asyncio.wait_for(executor.run("one", job), SECONDS_MAX)
+
+
+async def test_a_job_may_wait_for_other_keys_other_executors_and_for_a_time() -> None:
+    async with Running(slots=2, max_attempts=1) as executor, Running() as other:
+
+        async def job() -> list[str]:
+            behind = await executor.submit("one", fine)
+            with pytest.raises(TimeoutError):
+                await behind.result(0.001)
+            behind.cancel()
+            with pytest.raises(JobCancelled):
+                await behind.result()
+            return [await executor.run("two", fine), await other.run("one", fine)]
+
+        assert await asyncio.wait_for(executor.run("one", job), SECONDS_MAX) == ["fine", "fine"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Sequence
 from contextvars import copy_context
 from functools import lru_cache
@@ -22,7 +21,7 @@ from inturn.executor.report import ErrorHandler, check_error_handler
 from inturn.executor.room import Offer
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.executor.shard import shard_for
-from inturn.executor.thread_slots import SlotThread, ThreadSlots
+from inturn.executor.thread_slots import ThreadSlots
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
@@ -182,6 +181,7 @@ class LocalExecutor:
 
         Who is cancelled while waiting takes the job along, unless it is ``detached``.
         """
+        self._turns.check_not_own("run", key)
         ticket: LocalTicket[Any] = await self.submit(key, job, timeout=timeout)
         try:
             return await ticket.result()
@@ -216,9 +216,8 @@ class LocalExecutor:
 
         Raises ``EarlierFailure`` if one of them failed for good since the last barrier.
         """
-        if (current := self.current()) is not None and current.key == key:
-            raise WaitsForItself("barrier", key)
         turns = self._turns
+        turns.check_not_own("barrier", key)
         barrier = LocalTicket(key, self.shard_for(key), None, NOWHERE, None, turns)
         signal = LoopSignal(turns.home)
         barrier.signals = [signal.fire]
@@ -265,13 +264,7 @@ class LocalExecutor:
 
     def current(self) -> LocalTicket | None:
         """Return the ticket of the job that calls this, or None outside a job."""
-        thread = threading.current_thread()
-        if isinstance(thread, SlotThread):
-            return thread.ticket if thread.slots.turns is self._turns else None
-        home = self._turns.home
-        if home is None or not home.runs_here:
-            return None
-        return self._on_loop.ticket_of(asyncio.current_task())
+        return self._turns.current()
 
     def halted(self) -> dict[str, str]:
         """Return the keys that are halted, with the error of the job each is halted on."""

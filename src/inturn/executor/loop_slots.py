@@ -32,9 +32,15 @@ class Slot:
 
     def __init__(self) -> None:
         self.ticket: LocalTicket | None = None
-        self.worker: asyncio.Task[None]
+        self.worker: SlotTask
         self.is_awake = False  # whether it will look at what was given, without being woken
         self.parked: asyncio.Future[None] | None = None
+
+
+class SlotTask(asyncio.Task[None]):
+    """The task of a slot, by which its job is known wherever it is the current one."""
+
+    slot: Slot
 
 
 class LoopSlots:
@@ -64,11 +70,6 @@ class LoopSlots:
         for slot in self.slots.values():
             if slot.ticket is ticket:
                 slot.worker.cancel()
-
-    def ticket_of(self, worker: asyncio.Task[Any] | None) -> LocalTicket | None:
-        """Return the job that a coroutine of ours is running."""
-        slot = self.slots.get(worker) if worker is not None else None
-        return None if slot is None else slot.ticket
 
     async def end(self) -> None:
         """End every slot; nothing is left to run."""
@@ -113,7 +114,8 @@ class LoopSlots:
     def _open(self) -> None:
         slot = Slot()
         # Not by the loop's factory, which may have it begin before it is known to be there.
-        slot.worker = asyncio.Task(self._serve(slot), loop=self._loop, name="inturn-slot")
+        slot.worker = SlotTask(self._serve(slot), loop=self._loop, name="inturn-slot")
+        slot.worker.slot = slot
         self.slots[slot.worker] = slot
         slot.worker.add_done_callback(self._close)
         self._rise(slot)

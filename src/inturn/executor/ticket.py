@@ -77,6 +77,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         the job as it is.
         """
         if self.state is not State.ENDED:
+            self._check_ends("result", timeout)
             signal = LoopSignal(self.turns.home)
             if self.turns.on_end(self, signal.fire):
                 try:
@@ -89,6 +90,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """Wait for the outcome on a thread that runs no loop."""
         if self.state is not State.ENDED:
             self.turns.check_may_block("result_sync")
+            self._check_ends("result_sync", timeout)
             signal = ThreadSignal()
             if self.turns.on_end(self, signal.fire):
                 signal.wait(timeout)
@@ -108,6 +110,11 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         tried = f", attempt {self.attempts}" if self.attempts else ""
         error = "" if self.error is None else f", with {type(self.error).__name__}"
         return f"<LocalTicket of key {self.key!r}, {self.state.value}{tried}{error}>"
+
+    def _check_ends(self, verb: str, timeout: float | None) -> None:
+        """Refuse a wait without end: of a job for itself, or for one that stands behind it."""
+        if timeout is None and self.state is not State.ENDING:
+            self.turns.check_not_own(verb, self.key)
 
     def _outcome(self, timeout: float | None) -> Value:
         if self.state is not State.ENDED:

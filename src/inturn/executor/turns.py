@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Protocol
 
 from inturn.executor.call import ON_LOOP
+from inturn.executor.current import current_job
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.lanes import Lanes
@@ -306,6 +307,16 @@ class Turns:
         with self.lock:
             if ticket.signals is not None and signal in ticket.signals:
                 ticket.signals.remove(signal)
+
+    def current(self) -> LocalTicket | None:
+        """Return the job that calls this, if it is one of these."""
+        job = current_job()
+        return job if job is not None and job.turns is self else None
+
+    def check_not_own(self, verb: str, key: str) -> None:
+        """Refuse to a job to wait for what stands behind it in line, or for itself."""
+        if (current := self.current()) is not None and current.key == key:
+            raise WaitsForItself(verb, key)
 
     def check_may_block(self, verb: str) -> None:
         """Refuse to block the loop that would have to end the wait."""
