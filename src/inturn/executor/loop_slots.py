@@ -1,7 +1,7 @@
 """The slots on the loop, where ``async def`` jobs run: a few long-lived coroutines, not one a job.
 
-A job's coroutine is stepped by its slot, each step in the job's own context. A job that never has
-to wait costs no more than its call, and what one job leaves in context variables no other sees.
+A job's coroutine is stepped by its slot, each step in the attempt's own context. A job that never
+has to wait costs no more than its call, and what one leaves in context variables no other sees.
 """
 
 from __future__ import annotations
@@ -164,15 +164,13 @@ class LoopSlots:
             began = perf_counter() if listening else 0.0
             failed: BaseException | None = None
             try:
-                job = ticket.coroutine
-                if job is None:
+                if ticket.begun is None:
                     ticket.attempts += 1
+                    context = ticket.context
+                    context = Context() if context is None else context.copy()
                     job = ticket.call()  # type: ignore[misc]
-                else:  # begun on a thread, by a def that returned it
-                    ticket.coroutine = None
-                context = ticket.context
-                if context is None:
-                    context = Context()
+                else:  # on a thread, by a def that returned it
+                    (job, context), ticket.begun = ticket.begun, None
                 yielded = context.run(job.send, None)
             except StopIteration as end:
                 value = end.value

@@ -58,7 +58,8 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     cancel_why: str | None = None
     lane: Lane | None = None
     signals: list[Callable[[], None]] | None = None
-    coroutine: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
+    # What a def returned, to be awaited in the context in which that ran.
+    begun: tuple[CoroutineType[Any, Any, Any], Context] | None = None
 
     @property
     def cancel_asked(self) -> bool:

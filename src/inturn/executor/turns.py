@@ -133,9 +133,9 @@ class Turns:
 
     def skipped(self, lane: Lane, ticket: LocalTicket, place: int) -> Lane | None:
         """End a job that was cancelled after it got a slot and before it ran."""
-        if ticket.coroutine is not None:
-            ticket.coroutine.close()
-            ticket.coroutine = None
+        if ticket.begun is not None:
+            ticket.begun[0].close()
+            ticket.begun = None
         error = _cancelled(ticket, ticket.cancel_why or "its event loop ended", None)
         return self._end(lane, ticket, error, place, asked=True)
 
