@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from inturn.executor.loop_slots import SlotTask
+from inturn.executor.loop_slots import SlotWorker
 from inturn.executor.ticket import LocalTicket
 from inturn.model.errors import JobCancelled
 
@@ -25,15 +25,17 @@ class Attachments:
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self._lock = threading.Lock()
-        self._of_tasks: WeakKeyDictionary[asyncio.Task[Any], set[LocalTicket]] = WeakKeyDictionary()
+        self._of_callers: WeakKeyDictionary[asyncio.Task[Any], set[LocalTicket]] = (
+            WeakKeyDictionary()
+        )
         self._of_jobs: dict[LocalTicket, set[LocalTicket]] = {}  # of each until it has ended
 
     def attach(self, ticket: LocalTicket) -> None:
         """Cancel a job when the task or the job that runs here ends by being cancelled."""
-        task = asyncio.current_task()
-        assert task is not None
-        owner = task.slot.ticket if isinstance(task, SlotTask) else None
-        jobs = self._of_task(task) if owner is None else self._of_job(owner)
+        caller = asyncio.current_task()
+        assert caller is not None
+        owner = caller.slot.ticket if isinstance(caller, SlotWorker) else None
+        jobs = self._of_caller(caller) if owner is None else self._of_job(owner)
         jobs.add(ticket)
 
         def detach() -> None:
@@ -42,9 +44,9 @@ class Attachments:
         if not self._turns.on_end(ticket, detach):
             detach()
 
-    def _of_task(self, owner: asyncio.Task[Any]) -> set[LocalTicket]:
+    def _of_caller(self, owner: asyncio.Task[Any]) -> set[LocalTicket]:
         with self._lock:
-            jobs = self._of_tasks.setdefault(owner, set())
+            jobs = self._of_callers.setdefault(owner, set())
         if not jobs:
             owner.remove_done_callback(self._on_done)
             owner.add_done_callback(self._on_done)
@@ -60,7 +62,7 @@ class Attachments:
 
     def _on_done(self, owner: asyncio.Task[Any]) -> None:
         with self._lock:
-            jobs = self._of_tasks.pop(owner, set())
+            jobs = self._of_callers.pop(owner, set())
         if owner.cancelled():
             self._cancel(jobs, "the task that submitted it was cancelled")
 

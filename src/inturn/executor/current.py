@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from inturn.executor.loop_slots import SlotTask
+from inturn.executor.loop_slots import SlotWorker
 from inturn.executor.thread_slots import SlotThread
 from inturn.executor.ticket import LocalTicket
 
@@ -16,7 +16,7 @@ def current_job() -> LocalTicket | None:
     if isinstance(thread, SlotThread):
         return thread.ticket
     try:
-        task = asyncio.current_task()
+        caller = asyncio.current_task()
     except RuntimeError:  # no loop runs here
         return None
-    return task.slot.ticket if isinstance(task, SlotTask) else None
+    return caller.slot.ticket if isinstance(caller, SlotWorker) else None

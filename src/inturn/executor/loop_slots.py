@@ -32,12 +32,12 @@ class Slot:
 
     def __init__(self) -> None:
         self.ticket: LocalTicket | None = None
-        self.worker: SlotTask
+        self.worker: SlotWorker
         self.is_awake = False  # whether it will look at what was given, without being woken
         self.parked: asyncio.Future[None] | None = None
 
 
-class SlotTask(asyncio.Task[None]):
+class SlotWorker(asyncio.Task[None]):
     """The task of a slot, by which its job is known wherever it is the current one."""
 
     slot: Slot
@@ -114,7 +114,7 @@ class LoopSlots:
     def _open(self) -> None:
         slot = Slot()
         # Not by the loop's factory, which may have it begin before it is known to be there.
-        slot.worker = SlotTask(self._serve(slot), loop=self._loop, name="inturn-slot")
+        slot.worker = SlotWorker(self._serve(slot), loop=self._loop, name="inturn-slot")
         slot.worker.slot = slot
         self.slots[slot.worker] = slot
         slot.worker.add_done_callback(self._close)
