@@ -58,7 +58,7 @@ async def test_a_stop_refuses_those_who_wait_for_room_at_once(shop: Shop) -> Non
         await until(lambda: executor.keys_busy == 1)
         await executor.submit("a", shop.write.call("a", 1), timeout=SECONDS_MAX)
         waiting = asyncio.create_task(executor.submit("b", shop.write.call("b", 2), timeout="1h"))
-        await until(lambda: bool(executor._room is not None and executor._room._line))
+        await until(lambda: bool(executor._room is not None and executor._room._lines))
         stopping = asyncio.create_task(executor.stop())
         with pytest.raises(ExecutorClosed):  # though there is no room yet
             await ended(waiting)

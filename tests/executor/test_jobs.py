@@ -6,8 +6,8 @@ import asyncio
 import functools
 import threading
 import types
-from collections.abc import AsyncGenerator, Generator
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from contextvars import Context, ContextVar
 from typing import Any
 from unittest.mock import Mock
 
@@ -235,6 +235,46 @@ async def test_a_job_sees_the_context_of_its_submitter_and_leaks_none_of_its_own
         seen = [await ticket.result(SECONDS_MAX) for ticket in tickets]
         assert seen == ["first", "second"] * 3 + ["third", "third"]
         assert REQUEST.get() == "third"
+
+
+@pytest.mark.parametrize("where", ["loop", "thread", "both"])
+async def test_each_attempt_begins_with_the_context_of_the_submitter(where: str) -> None:
+    seen: list[str] = []
+
+    def attempt() -> None:
+        seen.append(REQUEST.get())
+        REQUEST.set(f"set by attempt {len(seen)}")
+        if len(seen) < 3:
+            raise ValueError
+
+    async def attempt_on_loop() -> None:
+        await asyncio.sleep(0)
+        attempt()
+
+    jobs = {"loop": attempt_on_loop, "thread": attempt, "both": lambda: attempt_on_loop()}
+    async with Running(base_backoff=0) as executor:
+        REQUEST.set("the submitter's")
+        await executor.run("one", jobs[where])
+        await executor.submit_many([("one", jobs[where])])
+        await executor.barrier("one")
+    assert seen == ["the submitter's"] * 4
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+async def test_what_a_def_sets_is_seen_by_the_coroutine_that_it_returns(is_empty: bool) -> None:
+    async def looks() -> str:
+        return REQUEST.get()
+
+    def begins() -> Coroutine[Any, Any, str]:
+        REQUEST.set("set by the def")
+        return looks()
+
+    async with Running() as executor:
+        context = Context()
+        if not is_empty:
+            context.run(REQUEST.set, "the submitter's")
+        ticket = context.run(executor.submit_sync, "one", begins)
+        assert await ticket.result(SECONDS_MAX) == "set by the def"
 
 
 async def test_a_job_may_use_timeouts_and_groups_of_its_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from inturn.executor import ExecutorSettings, Failure
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput, InvalidSetting
 from inturn.model.lane import OnDead
+from tests.executor.support import Running
 
 
 def test_004_20_without_any_setting_the_defaults_hold() -> None:
@@ -189,16 +192,25 @@ def test_permanent_must_be_a_tuple_of_classes(permanent: Any) -> None:
         inturn.Executor(permanent=permanent)
 
 
-async def test_a_timeout_that_cannot_be_is_refused() -> None:
-    async def fine() -> None: ...
-
-    async with inturn.Executor(shards=1, slots=1, queue_size=1) as executor:
-        await executor.submit("one", fine)
-        await executor.submit("one", fine)
+@pytest.mark.parametrize("timeout", [-1, math.nan, "soon", object()])
+@pytest.mark.parametrize("is_full", [True, False])
+async def test_a_timeout_that_cannot_be_is_refused(timeout: Any, is_full: bool) -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=1, queue_size=1) as executor:
+        for _ in range(2 if is_full else 0):
+            await executor.submit("one", gate.wait)
         with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.submit("one", fine, timeout=-1)
+            await executor.submit("one", gate.wait, timeout=timeout)
         with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.stop(timeout="soon")
+            await executor.submit_many([("one", gate.wait)], timeout=timeout)
+        with pytest.raises(InvalidSetting, match="timeout"):
+            executor.submit_sync("one", gate.wait, timeout=timeout)
+        with pytest.raises(InvalidSetting, match="timeout"):
+            await executor.run("one", gate.wait, timeout=timeout)
+        with pytest.raises(InvalidSetting, match="timeout"):
+            await executor.stop(timeout=timeout)
+        assert executor.keys_busy == int(is_full)
+        gate.set()
 
 
 class Local(inturn.Executor):

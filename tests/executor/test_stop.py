@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 import inturn
 from inturn.executor import LocalTicket
 from inturn.executor.room import Offer
-from inturn.executor.settings import Seconds
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
@@ -202,10 +201,10 @@ async def test_004_09_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is
     found_full, stopped = threading.Event(), threading.Event()
     wait_sync = executor._door.wait_sync
 
-    def wait_late(offer: Offer, timeout: Seconds | None) -> None:
+    def wait_late(offer: Offer, patience: float | None) -> None:
         found_full.set()
         assert stopped.wait(SECONDS_MAX)
-        wait_sync(offer, timeout)
+        wait_sync(offer, patience)
 
     executor._door.wait_sync = wait_late  # type: ignore[method-assign]
     late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))

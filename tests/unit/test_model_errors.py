@@ -93,6 +93,22 @@ def test_an_error_names_its_things_in_a_whole_sentence(error: Exception, named: 
     assert sentence.endswith(".")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.JobFailed(ONE, "rejected: retry it."),
+        errors.ResultCancelled(ONE, "retry it."),
+        errors.JobCancelled("k", "retry it."),
+        errors.PayloadMismatch("send", "retry it."),
+        errors.ResultMismatch("retry it."),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_reason_that_is_a_sentence_has_one_full_stop(error: Exception) -> None:
+    assert "retry it." in str(error)
+    assert ".." not in str(error)
+
+
 def test_errors_carry_their_things() -> None:
     assert errors.UnknownDependency([TWO, ONE]).missing == (ONE, TWO)
     assert errors.LeaseLost([7, 5, 7]).tokens == (5, 7)

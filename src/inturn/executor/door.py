@@ -9,7 +9,6 @@ from weakref import WeakSet
 from inturn.executor.home import LoopSignal, ThreadSignal
 from inturn.executor.lanes import REFUSED, STARTS
 from inturn.executor.room import Offer
-from inturn.executor.settings import Seconds, seconds
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
@@ -65,9 +64,10 @@ class Door:
         self._turns.follow_up(*after)
         return accepted
 
-    async def wait(self, offer: Offer, timeout: Seconds | None) -> None:
+    async def wait(self, offer: Offer, patience: float | None) -> None:
         """Wait until jobs are accepted, or raise why they were not."""
-        patience = self._patience(timeout)
+        if patience is None:
+            patience = self._timeout
         if self._lanes.room.never_fits(offer):
             patience = 0.0
         if patience:
@@ -80,9 +80,11 @@ class Door:
                     raise
         self._leave_line(offer, patience)
 
-    def wait_sync(self, offer: Offer, timeout: Seconds | None) -> None:
+    def wait_sync(self, offer: Offer, patience: float | None) -> None:
         """Wait on a thread; on the loop's own, only look once more."""
-        home, patience = self._turns.home, self._patience(timeout)
+        home = self._turns.home
+        if patience is None:
+            patience = self._timeout
         if home is not None and home.runs_here:
             patience = 0.0
         if patience:
@@ -153,9 +155,6 @@ class Door:
         if self._turns.listeners:
             for ticket in offer.tickets:
                 self._turns.tell_each(events.Accepted(ticket.key, ticket.shard))
-
-    def _patience(self, timeout: Seconds | None) -> float:
-        return seconds("timeout", self._timeout if timeout is None else timeout)
 
     def _check_open(self, offer: Offer) -> None:
         if not self.is_open:

@@ -59,16 +59,22 @@ class Lanes:
     def accept(self, ticket: LocalTicket) -> int:
         """Give a job its place in line, if there is room and nobody waits for it already.
 
-        ``STARTS``: its key got a slot at once, which needs no room.
+        ``STARTS``: its key got a slot at once, which needs no room, and so passes who waits for it,
+        unless that is with a job of the same key.
         """
         room = self.room
+        lane = self.lanes.get(ticket.key)
+        if (
+            lane is None
+            and self.running < self.slots
+            and ticket.key not in room.by_key
+            and (not room.asleep_total or room.bears(ticket.shard))
+        ):
+            self._start_new(ticket)
+            return STARTS
         if room.offers and ticket.shard in room.offers:
             return REFUSED
-        lane = self.lanes.get(ticket.key)
         if lane is None:
-            if self.running < self.slots:
-                self._start_new(ticket)
-                return STARTS
             if room.depths[ticket.shard] >= room.queue_size or room.total >= room.depth_max:
                 return REFUSED
             lane = Lane(ticket.key, ticket.shard, _READY, deque())
@@ -84,7 +90,8 @@ class Lanes:
 
     def accept_all(self, offer: Offer) -> bool:
         """Give the jobs of an offer their places: all of them, or none."""
-        if self.room.is_first(offer) and self._fits(offer):
+        fits = self.room.is_first(offer) and self.room.fits(offer)
+        if fits or self._starts(offer):
             self._enter(offer)
             return True
         return False
@@ -99,7 +106,19 @@ class Lanes:
         return True
 
     def admit(self) -> None:
-        """Let in those who wait for room: in each shard first come, first in."""
+        """Let in those who wait for room: in each shard first come, first in.
+
+        Past them, who has waited for no more than a slot and can have one: else who comes now
+        would have it, and they never.
+        """
+        self._admit_first()
+        while self.running < self.slots and (offer := self._startable()) is not None:
+            self._enter(offer)
+            for key in offer.keys & self.room.by_key.keys():
+                self.room.by_key.move_to_end(key)  # other keys have their turn before
+            self._admit_first()
+
+    def _admit_first(self) -> None:
         offers = self.room.offers
         again = True
         while again:
@@ -107,6 +126,12 @@ class Lanes:
             for shard in list(offers):
                 while (line := offers.get(shard)) and self.accept_all(line[0]):
                     again = True
+
+    def _startable(self) -> Offer | None:
+        """Return an offer in line whose jobs all get a slot at once, if there is one."""
+        lanes = self.lanes
+        firsts = (line[0] for key, line in self.room.by_key.items() if key not in lanes)
+        return next((offer for offer in firsts if self._starts(offer)), None)
 
     def turn_away(self, error: InturnError, key: str | None = None) -> None:
         """Refuse those who wait for room, or only those with a job of one key."""
@@ -119,9 +144,17 @@ class Lanes:
         if key is not None:
             self.admit()
 
-    def _fits(self, offer: Offer) -> bool:
-        starts = self.running < self.slots and offer.tickets[0].key not in self.lanes
-        return (starts and len(offer.tickets) == 1) or self.room.fits(offer)
+    def _starts(self, offer: Offer) -> bool:
+        """Whether each job of an offer gets a slot at once, for which no room is needed."""
+        room, count = self.room, len(offer.tickets)
+        if count > self.slots - self.running or room.never_fits(offer):
+            return False
+        keys = offer.keys
+        return (
+            len(keys) == count
+            and all(key not in self.lanes and room.is_first_of(key, offer) for key in keys)
+            and all(room.bears(shard) for shard in offer.needs)
+        )
 
     def _enter(self, offer: Offer) -> None:
         self.room.remove(offer)
@@ -173,7 +206,7 @@ class Lanes:
         """Set a lane's failed head to wait; return the lane that gets its slot, or None."""
         assert lane.head is not None
         lane.state, lane.head.state = _SLEEPING, _RETRYING
-        self.room.add(lane.shard)
+        self.room.fall_asleep(lane.shard)
         return self._next()
 
     def wake(self, lane: Lane) -> None:
@@ -208,16 +241,21 @@ class Lanes:
 
     def _take(self, lane: Lane) -> None:
         """Make the next job of a lane its running head."""
-        ticket = lane.head
+        ticket, room = lane.head, self.room
+        slept = room.asleep_total
         if ticket is None:
             ticket = lane.head = lane.jobs.popleft()
+        else:
+            room.wake(lane.shard)
         ticket.state = _RUNNING
         lane.state = _HELD
-        room = self.room
         room.depths[lane.shard] -= 1
         room.total -= 1
         if room.offers:
-            self.admit()
+            if slept:
+                self.admit()
+            else:  # no slot has come free, nor has anything slept that kept one from being taken
+                self._admit_first()
 
     def _pass_over(self, lane: Lane) -> None:
         """Go past cancelled jobs and reached barriers at the front of a line."""
@@ -315,6 +353,8 @@ class Lanes:
 
     def _take_out(self, tickets: Sequence[LocalTicket]) -> None:
         for ticket in tickets:
+            if ticket.state is _RETRYING:
+                self.room.wake(ticket.shard)
             ticket.state = State.ENDING
             self.room.depths[ticket.shard] -= 1
         self.room.total -= len(tickets)

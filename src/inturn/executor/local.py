@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Sequence
 from contextvars import copy_context
 from functools import lru_cache
@@ -22,7 +21,7 @@ from inturn.executor.report import ErrorHandler, check_error_handler
 from inturn.executor.room import Offer
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.executor.shard import shard_for
-from inturn.executor.thread_slots import SlotThread, ThreadSlots
+from inturn.executor.thread_slots import ThreadSlots
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
@@ -130,9 +129,11 @@ class LocalExecutor:
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled while it
         waits, it takes the job back. Accepted, the job no longer depends on its caller; with
-        ``detached=False`` it is cancelled if the task that submitted it ends by being cancelled.
+        ``detached=False`` it is cancelled if the task, or the job, that submitted it ends by being
+        cancelled.
         """
         call, place = call_of(job)
+        patience = None if timeout is None else seconds("timeout", timeout)
         try:
             shard = self._shard_of(key)
         except TypeError as error:  # it has no hash
@@ -140,7 +141,7 @@ class LocalExecutor:
         # An empty context is made when the job runs: one object less that waits in line with it.
         ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._turns)
         if not self._door.enter(ticket):
-            await self._door.wait(Offer([ticket]), timeout)
+            await self._door.wait(Offer([ticket]), patience)
         if not detached:
             self._attachments.attach(ticket)
         return ticket
@@ -153,6 +154,7 @@ class LocalExecutor:
         completions: Completions | None = None,
     ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
+        patience = None if timeout is None else seconds("timeout", timeout)
         context = copy_context()
         tickets: list[LocalTicket[Any]] = []
         for key, job in jobs:
@@ -162,7 +164,7 @@ class LocalExecutor:
         if tickets:
             offer = Offer(tickets)
             if not self._door.enter_all(offer):
-                await self._door.wait(offer, timeout)
+                await self._door.wait(offer, patience)
         return tickets
 
     @overload
@@ -180,6 +182,7 @@ class LocalExecutor:
 
         Who is cancelled while waiting takes the job along, unless it is ``detached``.
         """
+        self._turns.check_not_own("run", key)
         ticket: LocalTicket[Any] = await self.submit(key, job, timeout=timeout)
         try:
             return await ticket.result()
@@ -201,11 +204,12 @@ class LocalExecutor:
     ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
         call, place = call_of(job)
+        patience = None if timeout is None else seconds("timeout", timeout)
         shard = self.shard_for(key)
         ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._turns)
         if self._door.enter(ticket):
             return ticket
-        self._door.wait_sync(Offer([ticket]), timeout)
+        self._door.wait_sync(Offer([ticket]), patience)
         return ticket
 
     async def barrier(self, key: str) -> None:
@@ -213,9 +217,8 @@ class LocalExecutor:
 
         Raises ``EarlierFailure`` if one of them failed for good since the last barrier.
         """
-        if (current := self.current()) is not None and current.key == key:
-            raise WaitsForItself("barrier", key)
         turns = self._turns
+        turns.check_not_own("barrier", key)
         barrier = LocalTicket(key, self.shard_for(key), None, NOWHERE, None, turns)
         signal = LoopSignal(turns.home)
         barrier.signals = [signal.fire]
@@ -262,13 +265,7 @@ class LocalExecutor:
 
     def current(self) -> LocalTicket | None:
         """Return the ticket of the job that calls this, or None outside a job."""
-        thread = threading.current_thread()
-        if isinstance(thread, SlotThread):
-            return thread.ticket if thread.slots.turns is self._turns else None
-        home = self._turns.home
-        if home is None or not home.runs_here:
-            return None
-        return self._on_loop.ticket_of(asyncio.current_task())
+        return self._turns.current()
 
     def halted(self) -> dict[str, str]:
         """Return the keys that are halted, with the error of the job each is halted on."""

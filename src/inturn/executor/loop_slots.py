@@ -1,7 +1,7 @@
 """The slots on the loop, where ``async def`` jobs run: a few long-lived coroutines, not one a job.
 
-A job's coroutine is stepped by its slot, each step in the job's own context. A job that never has
-to wait costs no more than its call, and what one job leaves in context variables no other sees.
+A job's coroutine is stepped by its slot, each step in the attempt's own context. A job that never
+has to wait costs no more than its call, and what one leaves in context variables no other sees.
 """
 
 from __future__ import annotations
@@ -32,9 +32,15 @@ class Slot:
 
     def __init__(self) -> None:
         self.ticket: LocalTicket | None = None
-        self.worker: asyncio.Task[None]
+        self.worker: SlotWorker
         self.is_awake = False  # whether it will look at what was given, without being woken
         self.parked: asyncio.Future[None] | None = None
+
+
+class SlotWorker(asyncio.Task[None]):
+    """The task of a slot, by which its job is known wherever it is the current one."""
+
+    slot: Slot
 
 
 class LoopSlots:
@@ -64,11 +70,6 @@ class LoopSlots:
         for slot in self.slots.values():
             if slot.ticket is ticket:
                 slot.worker.cancel()
-
-    def ticket_of(self, worker: asyncio.Task[Any] | None) -> LocalTicket | None:
-        """Return the job that a coroutine of ours is running."""
-        slot = self.slots.get(worker) if worker is not None else None
-        return None if slot is None else slot.ticket
 
     async def end(self) -> None:
         """End every slot; nothing is left to run."""
@@ -113,7 +114,8 @@ class LoopSlots:
     def _open(self) -> None:
         slot = Slot()
         # Not by the loop's factory, which may have it begin before it is known to be there.
-        slot.worker = asyncio.Task(self._serve(slot), loop=self._loop, name="inturn-slot")
+        slot.worker = SlotWorker(self._serve(slot), loop=self._loop, name="inturn-slot")
+        slot.worker.slot = slot
         self.slots[slot.worker] = slot
         slot.worker.add_done_callback(self._close)
         self._rise(slot)
@@ -162,15 +164,13 @@ class LoopSlots:
             began = perf_counter() if listening else 0.0
             failed: BaseException | None = None
             try:
-                job = ticket.coroutine
-                if job is None:
+                if ticket.begun is None:
                     ticket.attempts += 1
+                    context = ticket.context
+                    context = Context() if context is None else context.copy()
                     job = ticket.call()  # type: ignore[misc]
-                else:  # begun on a thread, by a def that returned it
-                    ticket.coroutine = None
-                context = ticket.context
-                if context is None:
-                    context = Context()
+                else:  # on a thread, by a def that returned it
+                    (job, context), ticket.begun = ticket.begun, None
                 yielded = context.run(job.send, None)
             except StopIteration as end:
                 value = end.value

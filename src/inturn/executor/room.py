@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import MutableMapping
+from typing import TypeVar
 
 from inturn.executor.home import Signal
 from inturn.executor.ticket import LocalTicket
 from inturn.model.errors import EnqueueTimeout, InturnError, ShardFull
 
+Name = TypeVar("Name")
+
 
 class Offer:
     """Jobs that someone wants accepted, all or none."""
 
-    __slots__ = ("accepted", "needs", "refused", "signal", "tickets")
+    __slots__ = ("accepted", "is_in_line", "needs", "refused", "signal", "tickets")
 
     def __init__(self, tickets: list[LocalTicket], signal: Signal | None = None) -> None:
         self.tickets = tickets
         self.needs = Counter(ticket.shard for ticket in tickets)
         self.signal = signal
-        self.accepted = False
+        self.accepted = self.is_in_line = False
         self.refused: InturnError | None = None  # why, if something came up while they waited
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of its jobs."""
+        return {ticket.key for ticket in self.tickets}
 
 
 class Room:
     """The bounds on what waits, and the line of those who wait for room, one for each shard."""
 
-    __slots__ = ("depth_max", "depths", "offers", "queue_size", "total")
+    __slots__ = (
+        "asleep",
+        "asleep_total",
+        "by_key",
+        "depth_max",
+        "depths",
+        "offers",
+        "queue_size",
+        "total",
+    )
 
     def __init__(self, shards: int, queue_size: int, depth_max: int) -> None:
         self.queue_size = queue_size
         self.depth_max = depth_max
         self.depths = [0] * shards
         self.total = 0
+        self.asleep = [0] * shards  # of the depths: what waits to run again
+        self.asleep_total = 0
         self.offers: dict[int, deque[Offer]] = {}  # only shards where someone waits
+        self.by_key: OrderedDict[str, deque[Offer]] = OrderedDict()  # the same, by their jobs' keys
 
     def fits(self, offer: Offer) -> bool:
         """Whether all jobs of an offer fit."""
@@ -51,6 +72,30 @@ class Room:
         self.depths[shard] += 1
         self.total += 1
 
+    def fall_asleep(self, shard: int) -> None:
+        """Count a job that waits to run again."""
+        self.add(shard)
+        self.asleep[shard] += 1
+        self.asleep_total += 1
+
+    def wake(self, shard: int) -> None:
+        """Count a job no longer as one that waits to run again; it may wait still."""
+        self.asleep[shard] -= 1
+        self.asleep_total -= 1
+
+    def bears(self, shard: int) -> bool:
+        """Whether a job may run without room, though it may fail and wait to run again.
+
+        Only if what does so already leaves room for who stands first in line: else those who come
+        and fail would keep out for ever those who wait, and nothing would bound how many they are.
+        """
+        line = self.offers.get(shard)
+        needed, in_all = (line[0].needs[shard], len(line[0].tickets)) if line else (1, 1)
+        return (
+            self.asleep[shard] + needed <= self.queue_size
+            and self.asleep_total + in_all <= self.depth_max
+        )
+
     def is_first(self, offer: Offer) -> bool:
         """Whether nobody has waited longer in any of an offer's shards."""
         offers = self.offers
@@ -58,23 +103,27 @@ class Room:
             shard not in offers or offers[shard][0] is offer for shard in offer.needs
         )
 
+    def is_first_of(self, key: str, offer: Offer) -> bool:
+        """Whether nobody has waited longer with a job of a key."""
+        line = self.by_key.get(key)
+        return line is None or line[0] is offer
+
     def wait(self, offer: Offer) -> None:
         """Put an offer at the end of the line of each of its shards."""
+        offer.is_in_line = True
         for shard in offer.needs:
             self.offers.setdefault(shard, deque()).append(offer)
+        for key in offer.keys:
+            self.by_key.setdefault(key, deque()).append(offer)
 
     def remove(self, offer: Offer) -> None:
         """Take an offer out of every line it is in."""
-        for shard in offer.needs:
-            line = self.offers.get(shard)
-            if line is None:
-                continue
-            if line[0] is offer:
-                line.popleft()
-            elif offer in line:
-                line.remove(offer)
-            if not line:
-                del self.offers[shard]
+        if offer.is_in_line:
+            offer.is_in_line = False
+            for shard in offer.needs:
+                _take_out(offer, self.offers, shard)
+            for key in offer.keys:
+                _take_out(offer, self.by_key, key)
 
     def waiting(self) -> list[Offer]:
         """Return all offers that wait for room, each once."""
@@ -102,3 +151,14 @@ class Room:
             return offer.tickets[0], True
         behind = (ticket for ticket in offer.tickets if ticket.shard in self.offers)
         return next(behind, offer.tickets[0]), False
+
+
+def _take_out(offer: Offer, lines: MutableMapping[Name, deque[Offer]], name: Name) -> None:
+    """Take an offer out of one of many lines, and the line away if it is empty."""
+    line = lines[name]
+    if line[0] is offer:
+        line.popleft()
+    else:
+        line.remove(offer)
+    if not line:
+        del lines[name]

@@ -108,8 +108,7 @@ class SlotThread(threading.Thread):
         failed: BaseException | None = None
         try:
             context = ticket.context
-            if context is None:
-                context = Context()
+            context = Context() if context is None else context.copy()
             value = context.run(ticket.call)  # type: ignore[arg-type]
         except BaseException as error:  # whatever it is, it ends the attempt and not the thread
             failed = error
@@ -118,7 +117,7 @@ class SlotThread(threading.Thread):
                 if turns.loop_ends():
                     value.close()
                     return turns.failed(lane, ticket, RuntimeError("no loop"), ON_THREAD)
-                ticket.coroutine = value
+                ticket.begun = value, context
                 assert turns.home is not None
                 turns.home.call(turns.on_loop.give, lane)
                 return None

@@ -58,7 +58,8 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     cancel_why: str | None = None
     lane: Lane | None = None
     signals: list[Callable[[], None]] | None = None
-    coroutine: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
+    # What a def returned, to be awaited in the context in which that ran.
+    begun: tuple[CoroutineType[Any, Any, Any], Context] | None = None
 
     @property
     def cancel_asked(self) -> bool:
@@ -77,6 +78,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         the job as it is.
         """
         if self.state is not State.ENDED:
+            self._check_ends("result", timeout)
             signal = LoopSignal(self.turns.home)
             if self.turns.on_end(self, signal.fire):
                 try:
@@ -89,6 +91,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """Wait for the outcome on a thread that runs no loop."""
         if self.state is not State.ENDED:
             self.turns.check_may_block("result_sync")
+            self._check_ends("result_sync", timeout)
             signal = ThreadSignal()
             if self.turns.on_end(self, signal.fire):
                 signal.wait(timeout)
@@ -103,6 +106,16 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         it sees ``cancel_asked`` on its ticket if it looks, and is not retried.
         """
         return self.turns.cancel(self, "its submitter took it back")
+
+    def __repr__(self) -> str:
+        tried = f", attempt {self.attempts}" if self.attempts else ""
+        error = "" if self.error is None else f", with {type(self.error).__name__}"
+        return f"<LocalTicket of key {self.key!r}, {self.state.value}{tried}{error}>"
+
+    def _check_ends(self, verb: str, timeout: float | None) -> None:
+        """Refuse a wait without end: of a job for itself, or for one that stands behind it."""
+        if timeout is None and self.state is not State.ENDING:
+            self.turns.check_not_own(verb, self.key)
 
     def _outcome(self, timeout: float | None) -> Value:
         if self.state is not State.ENDED:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Protocol
 
 from inturn.executor.call import ON_LOOP
+from inturn.executor.current import current_job
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.lanes import Lanes
@@ -87,6 +88,7 @@ class Turns:
             if lanes.started or lanes.fired or self.when_drained is not None:
                 after = self.leave()
         if signals is not None:
+            ticket.signals = None  # they hold those who waited, and their loop
             for signal in signals:
                 signal()
         if ticket.completions is not None:
@@ -131,9 +133,9 @@ class Turns:
 
     def skipped(self, lane: Lane, ticket: LocalTicket, place: int) -> Lane | None:
         """End a job that was cancelled after it got a slot and before it ran."""
-        if ticket.coroutine is not None:
-            ticket.coroutine.close()
-            ticket.coroutine = None
+        if ticket.begun is not None:
+            ticket.begun[0].close()
+            ticket.begun = None
         error = _cancelled(ticket, ticket.cancel_why or "its event loop ended", None)
         return self._end(lane, ticket, error, place, asked=True)
 
@@ -237,6 +239,7 @@ class Turns:
         ticket.state = State.ENDED
         ticket.call = ticket.context = ticket.lane = None
         signals = list(ticket.signals or ())
+        ticket.signals = None
         if ticket.completions is not None:
             completions = ticket.completions
             signals.append(lambda: completions.add(ticket))
@@ -304,6 +307,16 @@ class Turns:
         with self.lock:
             if ticket.signals is not None and signal in ticket.signals:
                 ticket.signals.remove(signal)
+
+    def current(self) -> LocalTicket | None:
+        """Return the job that calls this, if it is one of these."""
+        job = current_job()
+        return job if job is not None and job.turns is self else None
+
+    def check_not_own(self, verb: str, key: str) -> None:
+        """Refuse to a job to wait for what stands behind it in line, or for itself."""
+        if (current := self.current()) is not None and current.key == key:
+            raise WaitsForItself(verb, key)
 
     def check_may_block(self, verb: str) -> None:
         """Refuse to block the loop that would have to end the wait."""

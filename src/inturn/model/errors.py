@@ -59,6 +59,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from inturn.model import bounds
+from inturn.model.spelling import whole
 
 
 class InturnError(Exception):
@@ -333,8 +334,8 @@ class PayloadMismatch(InturnError):
     def __init__(self, kind: str, said: str) -> None:
         self.kind = kind
         super().__init__(
-            f"the payload does not fit job {kind!r}: {said}. Give new parameters a default, and "
-            f"keep old ones until no job needs them; then retry the dead letter."
+            f"the payload does not fit job {kind!r}: {whole(said)} Give new parameters a default, "
+            f"and keep old ones until no job needs them; then retry the dead letter."
         )
 
 
@@ -342,7 +343,7 @@ class ResultMismatch(InturnError):
     """What a handler returned is not of the type that it says it returns."""
 
     def __init__(self, said: str) -> None:
-        super().__init__(f"the result is not what the handler's annotation says: {said}.")
+        super().__init__(f"the result is not what the handler's annotation says: {whole(said)}")
 
 
 class ChildDied(InturnError):
@@ -359,7 +360,7 @@ class JobFailed(InturnError):
     def __init__(self, job: UUID, reason: str) -> None:
         self.job, self.reason = job, reason
         super().__init__(
-            f"job {job} is dead: {reason}. Look with `inturn dead show {job}`, then "
+            f"job {job} is dead: {whole(reason)} Look with `inturn dead show {job}`, then "
             f"`inturn dead retry {job}` or `inturn dead drop {job}`."
         )
 
@@ -369,7 +370,7 @@ class ResultCancelled(InturnError):
 
     def __init__(self, job: UUID, reason: str) -> None:
         self.job, self.reason = job, reason
-        super().__init__(f"job {job} will not run: {reason}.")
+        super().__init__(f"job {job} will not run: {whole(reason)}")
 
 
 class ResultLost(InturnError):
@@ -434,7 +435,7 @@ class JobCancelled(InturnError):
 
     def __init__(self, key: str, why: str) -> None:
         self.key, self.why = key, why
-        super().__init__(f"a job of key {key!r} was cancelled: {why}.")
+        super().__init__(f"a job of key {key!r} was cancelled: {whole(why)}")
 
 
 class AttemptFailed(InturnError):

@@ -1,10 +1,15 @@
-"""What somebody may have meant who wrote a name that is not known."""
+"""How sentences end, and what somebody may have meant who wrote a name that is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 ALIKE = 0.7  # at 0.6, difflib's own, LITE is taken for JITTER
+
+
+def whole(sentence: str) -> str:
+    """Return a sentence with one full stop, whether or not it had one."""
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
@@ -11,13 +11,14 @@ from uuid import UUID
 
 from inturn.log import log_barrier_stuck, log_left
 from inturn.model import bounds
-from inturn.model.errors import EarlierFailure, UnknownJob
+from inturn.model.errors import EarlierFailure, InturnError, StoreError, UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneState
 from inturn.policy.explain import WORKER_SEEN_SECONDS
+from inturn.store.paging import encode_cursor
 from inturn.store.protocol import Store
 from inturn.worker.ends import Ends
-from inturn.worker.store_room import LOOK_SECONDS
+from inturn.worker.store_room import FRESH_SECONDS, LOOK_SECONDS, LOOKS_SHARE_MAX
 
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
 STUCK_SECONDS = 5.0  # before the log says what a barrier waits for, if only others can end it …
@@ -44,6 +45,7 @@ class Awaited:
         self, ends: Ends, check: Callable[[], None], takes: Callable[[str, str], bool]
     ) -> None:
         self._ends, self._check, self._takes = ends, check, takes
+        self._cursor: str | None = None  # where to look on for what was cancelled
 
     async def line(self, store: Store, queues: Iterable[str], key: str) -> None:
         """Wait until what stands in a key's line now has ended; raise if some of it failed."""
@@ -67,6 +69,30 @@ class Awaited:
                 if not await self._moves(store):
                     return
                 patience.restart(STILL_SECONDS)
+
+    async def look_on(self, lend: Callable[[], Awaitable[Store]]) -> None:
+        """Look again and again for what was cancelled, which no worker hears of."""
+        with suppress(InturnError):  # there is no store: the worker ends with why
+            store = await lend()  # once: not to open again what someone closes
+            while True:
+                began = monotonic()
+                with suppress(StoreError):  # the worker says so, and it may pass
+                    await self._hear_cancelled(store)
+                await asyncio.sleep(max(FRESH_SECONDS, (monotonic() - began) / LOOKS_SHARE_MAX))
+
+    async def _hear_cancelled(self, store: Store) -> None:
+        """Tell of jobs accepted here that were cancelled: a page of all that were, then the next.
+
+        Ids grow, so what was cancelled before the first that is waited for came in is left out.
+        """
+        if not self._ends.awaited:
+            return
+        if self._cursor is None:
+            self._cursor = encode_cursor(UUID(int=min(self._ends.awaited).int - 1))
+        page = await store.jobs(state=JobState.CANCELLED, cursor=self._cursor, rows_max=REAPED_MAX)
+        self._cursor = page.cursor
+        for view in page.rows:
+            self._ends.cancelled(view)
 
     async def say_left(self, store: Store) -> None:
         """Say in the log what was accepted here and has not ended."""
@@ -148,6 +174,9 @@ class Awaited:
             view = await store.job(id)
         except UnknownJob:
             view = None
+        if view is not None and view.state is JobState.CANCELLED:
+            self._ends.cancelled(view)
+            return None
         if view is None or view.state in _ENDED:
             self._ends.forget([id])
             return None

@@ -235,6 +235,8 @@ class DurableExecutor(Executor):
         self._running = asyncio.ensure_future(self._worker.run())
         looking = asyncio.ensure_future(self._look_on(room))
         self._running.add_done_callback(lambda _: looking.cancel())
+        hearing = asyncio.ensure_future(self._awaited.look_on(self.app.lend))
+        self._running.add_done_callback(lambda _: hearing.cancel())
         self._ends.tell(events.Opened(1, self.depths))
 
     async def stop(self, timeout: Seconds | None = None) -> None:

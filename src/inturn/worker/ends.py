@@ -10,8 +10,8 @@ from uuid import UUID
 from inturn.executor.report import ErrorHandler, Failure
 from inturn.log import log_event, log_listener_failure
 from inturn.model import bounds, events
-from inturn.model.errors import AttemptFailed
-from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.model.errors import AttemptFailed, JobCancelled
+from inturn.model.job import JobView, LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.retry import describe
 from inturn.policy.settlement import Outcome, Settlement
@@ -87,8 +87,17 @@ class Ends:
         self._failed[key] = (count + 1, first)
         if len(self._failed) > bounds.FAILED_KEYS_MAX:
             del self._failed[next(iter(self._failed))]
+        self._report(events.Failed, key, attempts, error)
+
+    def _report(
+        self,
+        happened: type[events.Failed | events.Cancelled],
+        key: str,
+        attempts: int,
+        error: Exception,
+    ) -> None:
         handler = self._error_handler
-        self.tell(events.Failed(key, 0, attempts, error, handler is not None))
+        self.tell(happened(key, 0, attempts, error, handler is not None))
         if handler is None:
             return
         try:
@@ -112,6 +121,18 @@ class Ends:
         """Wait no longer for jobs that were not accepted, or ended elsewhere."""
         for id in ids:
             self.awaited.pop(id, None)
+
+    def cancelled(self, view: JobView) -> None:
+        """Tell that a job that was accepted here was cancelled, once, and wait for it no longer.
+
+        One whose submitter does not know yet that it was accepted may be taken back by it.
+        """
+        id = view.job.id
+        if id not in self.arriving and self.awaited.pop(id, None) is not None:
+            key, by = view.job.key or "", view.cancelled_by
+            error = JobCancelled(key, f"by {by}" if by else view.reason or "nobody says why")
+            self._report(events.Cancelled, key, view.attempt, error)
+            self._wake()
 
     def take_failures(self, key: str) -> tuple[int, str]:
         """Return how many jobs of a key failed since the last time, and the first error."""

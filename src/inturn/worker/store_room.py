@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Never
@@ -22,7 +22,7 @@ Read = Callable[[], Awaitable[Depths]]
 
 
 class StoreRoom:
-    """Lets jobs in while few enough wait in their queues, first come first served.
+    """Lets jobs in while few enough wait in their queues: in each, first come first served.
 
     The store is asked how many do. What one executor let in since it asked is counted by itself;
     what others submit is seen with the next look. ``check`` raises when nobody is let in any more,
@@ -31,12 +31,13 @@ class StoreRoom:
 
     def __init__(self, read: Read, capacity: int, check: Callable[[], None] = lambda: None) -> None:
         self._read, self._capacity, self._check = read, capacity, check
-        self._line: deque[object] = deque()  # those who found no room, the first first
+        # Those who found no room, the first first; only queues where someone waits.
+        self._lines: dict[str, deque[object]] = {}
         self._reading = asyncio.Lock()
         self._entering: Counter[str] = Counter()  # let in, and not in the store yet
         self._since: Counter[str] = Counter()  # in the store since the last look
         self._depths: Depths = {}
-        self._read_at = float("-inf")
+        self._asked_at = self._read_at = float("-inf")  # the last look: its beginning, its end
 
     @property
     def depth(self) -> int:
@@ -49,28 +50,43 @@ class StoreRoom:
         ``seconds`` is how long the caller waits in all, and ``ends_at`` when that is over. A store
         that answers late is waited for: it has not said that there is no room.
         """
-        needs = Counter(job.queue for job in jobs)
+        caller, needs = object(), Counter(job.queue for job in jobs)
         if max(needs.values()) > self._capacity:
-            raise self._complaint(jobs, needs, 0.0)
-        caller, loop = object(), asyncio.get_running_loop()
+            raise self._complaint(caller, jobs, 0.0)
+        loop = asyncio.get_running_loop()
         try:
             while True:
-                fits = self._is_next(caller) and await self._fits(needs)
+                fits = self._is_next(caller, needs) and await self._fits(needs)
                 self._check()
-                if fits and self._is_next(caller):
+                if fits and self._is_next(caller, needs):
                     self._entering.update(needs)
                     return
                 if loop.time() >= ends_at:
-                    raise self._complaint(jobs, needs, seconds)
-                if caller not in self._line:
-                    self._line.append(caller)
+                    raise self._complaint(caller, jobs, seconds)
+                self._stand_in_line(caller, needs)
                 await asyncio.sleep(min(LOOK_SECONDS, ends_at - loop.time()))
         finally:
-            if caller in self._line:
-                self._line.remove(caller)
+            self._leave_line(caller, needs)
 
-    def _is_next(self, caller: object) -> bool:
-        return not self._line or self._line[0] is caller
+    def _is_next(self, caller: object, queues: Iterable[str]) -> bool:
+        """Whether nobody has waited longer for room in any of some queues."""
+        lines = self._lines
+        return all(queue not in lines or lines[queue][0] is caller for queue in queues)
+
+    def _stand_in_line(self, caller: object, queues: Iterable[str]) -> None:
+        # In every line at once, so that no two who need the same queues wait for each other.
+        for queue in queues:
+            line = self._lines.setdefault(queue, deque())
+            if caller not in line:
+                line.append(caller)
+
+    def _leave_line(self, caller: object, queues: Iterable[str]) -> None:
+        for queue in queues:
+            line = self._lines.get(queue, deque())
+            if caller in line:
+                line.remove(caller)
+                if not line:
+                    del self._lines[queue]
 
     def entered(self, jobs: Sequence[NewJob], *, accepted: bool) -> None:
         """Hear what became of jobs that were let in."""
@@ -80,8 +96,10 @@ class StoreRoom:
             self._since.update(needs)
 
     async def _fits(self, needs: Depths) -> bool:
-        async with self._reading:  # who comes while the store is asked has the same answer
-            if monotonic() - self._read_at > FRESH_SECONDS or not self._has_room(needs):
+        came_at = monotonic()
+        async with self._reading:  # those who come while the store is asked ask again, all at once
+            is_stale = monotonic() - self._read_at > FRESH_SECONDS
+            if is_stale or (self._asked_at <= came_at and not self._has_room(needs)):
                 await self._look(self._read)
         return self._has_room(needs)
 
@@ -98,12 +116,13 @@ class StoreRoom:
     async def _look(self, read: Read) -> None:
         # What enters meanwhile may count twice, and never not at all.
         before, self._since = self._since, Counter()
+        asked_at = monotonic()
         try:
             self._depths = await read()
         except BaseException:
             self._since.update(before)
             raise
-        self._read_at = monotonic()
+        self._asked_at, self._read_at = asked_at, monotonic()
 
     def _has_room(self, needs: Depths) -> bool:
         return all(self._depth(queue) + count <= self._capacity for queue, count in needs.items())
@@ -111,11 +130,11 @@ class StoreRoom:
     def _depth(self, queue: str) -> int:
         return self._depths.get(queue, 0) + self._entering[queue] + self._since[queue]
 
-    def _complaint(self, jobs: Sequence[NewJob], needs: Depths, waited: float) -> ShardFull:
-        fullest = next(
-            (job for job in jobs if self._depth(job.queue) + needs[job.queue] > self._capacity),
-            jobs[0],
-        )
+    def _complaint(self, caller: object, jobs: Sequence[NewJob], waited: float) -> ShardFull:
+        needs = Counter(job.queue for job in jobs)
+        full = [job for job in jobs if not self._has_room({job.queue: needs[job.queue]})]
+        behind = [job for job in jobs if not self._is_next(caller, [job.queue])]
+        fullest = [*full, *behind, *jobs][0]
         key, queue = fullest.key or "", fullest.queue
         length, added = self._depth(queue), needs[queue]
         if waited:

@@ -1,0 +1,77 @@
+"""Jobs of a durable executor that are cancelled in the store: each is told of, once."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from inturn.metrics import ExecutorMetrics
+from inturn.model import events
+from inturn.model.errors import JobCancelled
+from inturn.worker import awaited
+from inturn.worker.ends import Ends
+from tests.executor.durable_shop import Shop, running, until
+from tests.executor.support import Seen
+
+CANCELLATIONS = "mycelian_shardqueue_cancellations_total"
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(awaited, "FRESH_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("looks_often")
+async def test_a_job_that_is_cancelled_before_it_ran_is_told_of_while_others_go_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "REAPED_MAX", 2)  # they are found on more pages than one
+    seen, registry = Seen(), CollectorRegistry()
+    listeners = [seen.listen, ExecutorMetrics(registry)]
+    for n in range(3):  # what others cancelled before and since is not this executor's
+        await (await shop.write.using(key="other", delay=3600).submit("other", n)).cancel()
+    async with running(shop, slots=1, listeners=listeners, error_handler=seen.handle) as executor:
+        tickets = [await executor.submit("a", shop.write.using(delay=3600).call("a", 0))]
+        await executor.submit("a", shop.wait.call())
+        tickets += [await executor.submit("a", shop.write.call("a", n)) for n in range(1, 5)]
+        await (await shop.write.using(key="other", delay=3600).submit("other", 9)).cancel()
+        for ticket in tickets[:4]:
+            await ticket.cancel(by="the owner")
+        await until(lambda: len(seen.failures) == 4)
+        assert registry.get_sample_value(CANCELLATIONS, {"shard": "0"}) == 4.0
+        shop.gate.set()
+    assert shop.ran["a"] == [4]
+    assert len(seen.failures) == len(seen.of(events.Cancelled)) == 4
+    for failure in seen.failures:
+        assert (failure.key, failure.attempts) == ("a", 0)
+        assert isinstance(failure.error, JobCancelled)
+        assert str(failure.error) == "a job of key 'a' was cancelled: by the owner."
+
+
+async def test_a_stop_tells_of_what_was_cancelled_and_not_seen_yet(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "FRESH_SECONDS", 3600)
+    seen = Seen()
+    async with running(shop, listeners=[seen.listen], error_handler=seen.handle) as executor:
+        late = await executor.submit("a", shop.write.using(delay=3600).call("a", 1))
+        await late.cancel()
+    assert [type(failure.error) for failure in seen.failures] == [JobCancelled]
+    assert len(seen.of(events.Cancelled)) == 1
+
+
+async def test_of_a_job_that_is_not_accepted_yet_nothing_is_told(shop: Shop) -> None:
+    seen = Seen()
+    ends = Ends([seen.listen], seen.handle)
+    call = shop.write.using(key="a", delay=3600).call("a", 1)
+    ends.expect([call.new])
+    [ticket] = await shop.app.submit_many([call])
+    await ticket.cancel(by="its submitter, who was cancelled")
+    view = await ticket.status()
+    ends.cancelled(view)
+    assert not seen.failures
+    ends.arrived([call.new])
+    for _ in range(2):
+        ends.cancelled(view)
+    assert len(seen.failures) == len(seen.events) == 1
+    assert not ends.awaited

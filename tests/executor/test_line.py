@@ -1,0 +1,223 @@
+"""Who waits for room, who passes them because a slot is free, and what both leave to the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import pytest
+
+from inturn.executor import LocalTicket
+from inturn.model.errors import ShardFull
+from tests.executor.durable_shop import until
+from tests.executor.support import SECONDS_MAX, Failing, Running
+
+Submit = Callable[[Running, str, Any], Coroutine[Any, Any, list[LocalTicket]]]
+
+
+async def fine() -> str:
+    return "ran"
+
+
+async def alone(executor: Running, key: str, job: Any) -> list[LocalTicket]:
+    return [await executor.submit(key, job, timeout=0)]
+
+
+async def in_a_batch(executor: Running, key: str, job: Any) -> list[LocalTicket]:
+    return await executor.submit_many([(key, job), (key + "'", job)], timeout=0)
+
+
+async def on_a_thread(executor: Running, key: str, job: Any) -> list[LocalTicket]:
+    return [await asyncio.to_thread(executor.submit_sync, key, job, timeout=0)]
+
+
+class Held:
+    """A key whose jobs wait for a gate and take all the room; behind them, who waits for more."""
+
+    def __init__(self, executor: Running, *, jobs: int) -> None:
+        self.executor = executor
+        self.gate = asyncio.Event()
+        self.jobs = jobs
+        self.waiting: asyncio.Task[list[LocalTicket]]
+
+    async def fill(self, *behind: tuple[str, Any]) -> None:
+        for _ in range(self.jobs):
+            await self.executor.submit("held", self.gate.wait, timeout=0)
+        self.waiting = await self.stand_in_line(*(behind or [("held", fine)]))
+
+    async def stand_in_line(self, *jobs: tuple[str, Any]) -> asyncio.Task[list[LocalTicket]]:
+        waiting = asyncio.create_task(self.executor.submit_many(jobs, timeout=SECONDS_MAX))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        return waiting
+
+    async def end(self) -> list[LocalTicket]:
+        self.gate.set()
+        tickets = await asyncio.wait_for(self.waiting, SECONDS_MAX)
+        for ticket in tickets:
+            await ticket.result(SECONDS_MAX)
+        return tickets
+
+
+@pytest.mark.parametrize("submit", [alone, in_a_batch, on_a_thread])
+async def test_004_03_who_waits_for_room_keeps_no_other_key_from_a_free_slot(
+    submit: Submit,
+) -> None:
+    async with Running(shards=1, slots=4, queue_size=2) as executor:
+        held = Held(executor, jobs=3)
+        await held.fill()
+        for ticket in await submit(executor, "other", fine):
+            assert await ticket.result(SECONDS_MAX) == "ran"
+        assert not held.waiting.done()
+        await held.end()
+
+
+@pytest.mark.parametrize("submit", [alone, in_a_batch, on_a_thread])
+async def test_nobody_passes_who_waits_with_a_job_of_the_same_key(submit: Submit) -> None:
+    ran: list[int] = []
+
+    async def note(number: int) -> None:
+        ran.append(number)
+
+    async with Running(shards=1, slots=4, queue_size=2) as executor:
+        held = Held(executor, jobs=3)
+        await held.fill(("held", fine), ("both", partial(note, 1)))
+        with pytest.raises(ShardFull):
+            await submit(executor, "both", partial(note, 0))
+        behind = await held.stand_in_line(("both", partial(note, 2)))
+        assert executor.free_slots == 3
+        await held.end()
+        [last] = await behind
+        await last.result(SECONDS_MAX)
+    assert ran == [1, 2]
+
+
+async def test_a_batch_passes_only_if_each_of_its_jobs_gets_a_slot() -> None:
+    async with Running(shards=1, slots=3, queue_size=2) as executor:
+        held = Held(executor, jobs=3)
+        await held.fill()
+        for keys in ("abc", "aa", "held"):  # too many, one after the other, one behind others
+            batch = [(key, fine) for key in (keys if keys != "held" else ["a", "held"])]
+            with pytest.raises(ShardFull):
+                await executor.submit_many(batch, timeout=0)
+        assert executor.depths() == [2]
+        assert executor.keys_busy == 1
+        await held.end()
+
+
+async def test_who_waited_for_a_slot_has_it_before_who_comes_now() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=2, queue_size=1) as executor:
+        held = Held(executor, jobs=2)
+        await executor.submit("busy", gate.wait)
+        await held.fill()
+        waited = await held.stand_in_line(("waited", held.gate.wait))
+        gate.set()
+        [ticket] = await asyncio.wait_for(waited, SECONDS_MAX)
+        assert not held.waiting.done(), "it still waits for room, and that is full"
+        with pytest.raises(ShardFull):
+            await executor.submit("new", fine, timeout=0)
+        await held.end()
+        await ticket.result(SECONDS_MAX)
+
+
+async def test_keys_that_wait_for_a_slot_take_turns() -> None:
+    begun: list[str] = []
+    gates = {name: asyncio.Event() for name in ("a0", "a1", "a2", "a3", "b1")}
+
+    async def job(name: str) -> None:
+        begun.append(name)
+        await gates[name].wait()
+
+    async with Running(shards=1, slots=2, queue_size=1) as executor:
+        held = Held(executor, jobs=2)
+        await executor.submit("a", partial(job, "a0"))
+        await held.fill()
+        waiting = [
+            await held.stand_in_line((name[0], partial(job, name)))
+            for name in ("a1", "a2", "a3", "b1")
+        ]
+        for count in range(1, 6):
+            await until(lambda count=count: len(begun) == count)
+            gates[begun[-1]].set()
+        await asyncio.gather(*waiting)
+        await held.end()
+    assert begun == ["a0", "a1", "b1", "a2", "a3"]
+
+
+async def test_004_25_keys_that_fail_and_wait_to_run_again_are_bounded() -> None:
+    async with Running(
+        shards=2, slots=4, queue_size=10, depth_max=15, base_backoff=60, max_interval=60, jitter=0
+    ) as executor:
+        refused = 0
+        for number in range(200):
+            try:
+                await executor.submit(f"key-{number}", Failing(1), timeout=0)
+            except ShardFull:
+                refused += 1
+            await asyncio.sleep(0)
+        assert refused >= 200 - 15 - executor.settings.slots
+        assert sum(executor.depths()) <= 15 + executor.settings.slots
+        await executor.stop(timeout=0)
+
+
+async def test_what_was_cancelled_while_it_waited_to_run_again_keeps_out_nobody() -> None:
+    async with Running(
+        shards=1, slots=2, queue_size=2, base_backoff=60, max_interval=60, jitter=0
+    ) as executor:
+        tickets = [await executor.submit(f"key-{number}", Failing(1)) for number in range(2)]
+        await until(lambda: executor.depths() == [2])
+        with pytest.raises(ShardFull):
+            await executor.submit("other", fine, timeout=0)
+        for ticket in tickets:
+            ticket.cancel()
+        held = Held(executor, jobs=3)
+        await held.fill()
+        await executor.run("other", fine, timeout=0)
+        await held.end()
+
+
+async def test_those_who_come_and_fail_do_not_keep_out_who_waits_for_room() -> None:
+    async with Running(
+        shards=1, slots=2, queue_size=4, base_backoff=60, max_interval=60, jitter=0
+    ) as executor:
+        held = Held(executor, jobs=3)
+        await held.fill(*[("held", fine)] * 3)
+        passed: list[LocalTicket] = []
+        for number in range(2):
+            passed.append(await executor.submit(f"new-{number}", Failing(1), timeout=0))
+            await until(lambda: executor.free_slots == 1)
+        with pytest.raises(ShardFull):  # so many wait to run again that three would not fit
+            await executor.submit("new", Failing(1), timeout=0)
+        passed[0].cancel()
+        await held.end()
+        passed[1].cancel()
+
+
+async def test_who_was_kept_from_a_slot_by_what_slept_has_it_when_that_wakes() -> None:
+    async with Running(
+        shards=1, slots=3, queue_size=2, base_backoff=60, max_interval=60, jitter=0
+    ) as executor:
+        held = Held(executor, jobs=2)
+        runs = 0
+
+        async def sleeper() -> None:
+            nonlocal runs
+            runs += 1
+            if runs == 1:
+                raise ValueError
+            await held.gate.wait()
+
+        asleep = await executor.submit("sleeper", sleeper)
+        await until(lambda: executor.depths() == [1])
+        await held.fill(*[("held", fine)] * 2)
+        waited = await held.stand_in_line(("waited", fine))
+        assert asleep.lane is not None
+        executor._turns._wake(asleep.lane, asleep)  # as its timer would
+        [ticket] = await asyncio.wait_for(waited, SECONDS_MAX)
+        assert await ticket.result(SECONDS_MAX) == "ran"
+        assert not held.waiting.done()
+        await held.end()
+        await asleep.result(SECONDS_MAX)
