@@ -16,7 +16,7 @@ import inturn
 from inturn.model import events
 from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
-from inturn.worker import durable
+from inturn.worker import stopping
 from inturn.worker.durable import DurableExecutor
 from tests.executor.durable_shop import Shop, until
 from tests.executor.support import SECONDS_MAX, Seen
@@ -27,7 +27,7 @@ STOP_SECONDS_MAX = 10.0  # for a stop with a timeout of next to nothing, on a bu
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait long for a store, or for handlers, that will not answer in these tests."""
-    monkeypatch.setattr(durable, "PART_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(stopping, "PART_SECONDS_MAX", 0.2)
 
 
 class Handlers:
@@ -135,7 +135,7 @@ async def test_what_others_submitted_is_not_waited_for_past_the_timeout(shop: Sh
 async def test_a_store_that_is_away_is_not_waited_for_past_the_timeout(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "SEE_OUT_SECONDS", 0.01)
+    monkeypatch.setattr(stopping, "SEE_OUT_SECONDS", 0.01)
     async with handling(shop, lease_seconds=0.5) as (one, her):
         ticket = await one.submit("a", her.on_loop.call("first"))
         await until(lambda: her.began == ["first"])
@@ -153,7 +153,7 @@ async def test_a_store_that_is_away_is_not_waited_for_past_the_timeout(
 async def test_a_store_that_does_not_answer_is_not_waited_for_past_the_timeout(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "SAY_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(stopping, "SAY_SECONDS_MAX", 0.1)
     async with handling(shop) as (one, her):
         await one.submit("a", her.on_loop.call("first"))
         await until(lambda: her.began == ["first"])

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
-from time import monotonic
 from typing import Any, NoReturn, Self, TypeVar
-
-import msgspec
 
 from inturn.executor.completions import Completions
 from inturn.executor.executor import Executor
@@ -23,28 +20,24 @@ from inturn.model.errors import (
     InvalidSetting,
     QueueFull,
     ShardFull,
-    StoreError,
     WaitsForItself,
 )
 from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
 from inturn.queue.app import App
 from inturn.queue.home import crossed
-from inturn.queue.job import Call, Job
+from inturn.queue.job import Call
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
-from inturn.worker.parting import PART_SECONDS_MAX
+from inturn.worker.repertoire import Repertoire
+from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
-from inturn.worker.waking import TROUBLE_SECONDS
-from inturn.worker.watcher import watched_app, watched_job
+from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
-
-SAY_SECONDS_MAX = 1.0  # for a store that is asked why a job was left
-SEE_OUT_SECONDS = 1.0  # between two looks at what an executor that has stopped left running
 
 _OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
 _OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
@@ -102,12 +95,13 @@ class DurableExecutor(Executor):
         )
         self.app = app
         self._ends = Ends(listeners, error_handler)
-        self._awaited = Awaited(self._ends, self._check_runs, self._takes)
+        self._repertoire = Repertoire(app, self._ends)
+        self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)
+        self._stopping = Stopping(app, self._awaited)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
         self._worker: Worker | None = None
         self._running: asyncio.Future[None] | None = None
-        self._seeing_out: asyncio.Task[None] | None = None
         self._is_stopped = False  # it takes nothing more
         self._has_ended = False  # nor does anything run
 
@@ -139,7 +133,7 @@ class DurableExecutor(Executor):
         """Accept many jobs at once, each with its key: all of them, or none."""
         if completions is not None:
             raise BadInput("completions are of jobs without a store: await the tickets' results.")
-        calls = [self._keyed(key, job) for key, job in jobs]
+        calls = [self._repertoire.keyed(key, job) for key, job in jobs]
         given = self.settings.enqueue_timeout if timeout is None else timeout
         patience = seconds("timeout", given)
         self._check_open()
@@ -224,7 +218,7 @@ class DurableExecutor(Executor):
             return
         self._check_open()
         view = watched_app(self.app, self._ends)
-        self._worker = Worker(
+        worker = self._repertoire.worker = self._worker = Worker(
             view,
             slots=self.settings.slots,
             lease_seconds=self._lease_seconds,
@@ -232,7 +226,7 @@ class DurableExecutor(Executor):
         )
         room = StoreRoom(self._depths, self.settings.queue_size, self._check_open)
         self._room = room
-        self._running = asyncio.ensure_future(self._worker.run())
+        self._running = asyncio.ensure_future(worker.run())
         looking = asyncio.ensure_future(self._look_on(room))
         self._running.add_done_callback(lambda _: looking.cancel())
         hearing = asyncio.ensure_future(self._awaited.look_on(self.app.lend))
@@ -252,16 +246,16 @@ class DurableExecutor(Executor):
             raise WaitsForItself("stop", current.key or "")
         patience = None if timeout is None else seconds("timeout", timeout)
         is_first, self._is_stopped = not self._is_stopped, True
-        if self._running is None:
+        if self._running is None or self._worker is None:
             return
         if is_first:
             self._ends.tell(events.Stopping(len(self._ends.awaited), self.keys_busy))
         if self._has_ended:  # though a handler may run that an earlier stop gave up on
             return
-        await self._at_home(self._stop(patience))
+        await self._at_home(self._stopping.stop(self._worker, self._running, patience))
         has_ended, self._has_ended = self._has_ended, True
         if not has_ended:
-            await self._at_home(self._say_left())
+            await self._at_home(self._stopping.say_left())
             self._ends.tell(events.Stopped(self.depths))
 
     async def close(self) -> None:
@@ -275,40 +269,9 @@ class DurableExecutor(Executor):
 
     # Submitting, on the app's loop
 
-    def _keyed(self, key: str, job: Any) -> Call[Any]:
-        """Return a call with its key, or say how a job is declared."""
-        check_name("key", key, bounds.KEY_CHARS_MAX)
-        if isinstance(job, Job):
-            raise BadInput(f"say with which arguments: submit({key!r}, {job.kind}.call(…)).")
-        if not isinstance(job, Call):
-            raise BadInput(
-                f"an executor with a store takes calls of declared jobs, not {shown(job)}, which "
-                f"would not survive the process. Declare a function, @app.job, and submit "
-                f"function.call(…)."
-            )
-        new = job.new
-        if new.kind not in self.app.jobs:
-            raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        declared = self.app.jobs[new.kind]
-        if self._is_too_late(declared):
-            raise BadInput(
-                f"job {new.kind!r} is of process=True and was declared after the executor started, "
-                f"so its processes do not know it. Import what declares it before, or make a new "
-                f"executor."
-            )
-        if new.queue != declared.options.queue and new.queue not in self._queues_taken():
-            raise BadInput(
-                f"queue {new.queue!r} is none that jobs of the app are declared on "
-                f"({', '.join(self._queues_taken())}), so this executor would not run what is in "
-                f"it."
-            )
-        if new.key not in (None, key):
-            raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
-        return Call(msgspec.structs.replace(new, key=key), job.hint)
-
     async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
         self.start()
-        self._learn()
+        self._repertoire.learn()
         self._check_runs()
         assert self._room is not None
         jobs = [call.new for call in calls]
@@ -371,23 +334,8 @@ class DurableExecutor(Executor):
             await room.look_on(lambda: self._look(store))
 
     async def _look(self, store: Store) -> dict[str, int]:
-        self._learn()  # also what others submit of it is to run
+        self._repertoire.learn()  # also what others submit of it is to run
         return await _depths_in(store)
-
-    def _learn(self) -> None:
-        """Have the worker take what was declared since it began."""
-        worker = self._worker
-        assert worker is not None
-        if len(worker.kinds) == len(self.app.jobs):
-            return
-        for kind, job in list(self.app.jobs.items()):
-            if kind not in worker.kinds and not job.in_process:
-                worker.learn(watched_job(job, self._ends))
-
-    def _is_too_late(self, job: Job[Any, Any]) -> bool:
-        """Whether a job was declared when its processes were there already."""
-        worker = self._worker
-        return job.in_process and worker is not None and job.kind not in worker.kinds
 
     def _check_open(self) -> None:
         if self._is_stopped:
@@ -405,16 +353,12 @@ class DurableExecutor(Executor):
                 f"accepted is in the store. Make a new executor."
             ) from error
 
-    def _takes(self, queue: str, kind: str) -> bool:
-        worker = self._worker
-        return worker is not None and queue in worker.queues and kind in worker.kinds
-
     # Waiting, on the app's loop
 
     async def _barrier(self, store: Store, key: str) -> None:
         self.start()
-        self._learn()
-        await self._awaited.line(store, self._queues(), key)
+        self._repertoire.learn()
+        await self._awaited.line(store, self._repertoire.queues(), key)
 
     async def _at_home(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on the loop of the worker, whether or not there is a store to ask."""
@@ -424,64 +368,6 @@ class DurableExecutor(Executor):
             await work
         else:
             await crossed(home, work)
-
-    async def _stop(self, patience: float | None) -> None:
-        """End the worker when everything has ended; or when patience has, with what it is at."""
-        worker, running = self._worker, self._running
-        assert worker is not None
-        assert running is not None
-        try:
-            async with asyncio.timeout(patience):
-                await self._all_ended(running, is_patient=patience is not None)
-                worker.stop()
-                await asyncio.shield(running)
-        except TimeoutError:  # what is left is in the store
-            worker.let_go()
-            await asyncio.wait([running], timeout=PART_SECONDS_MAX)
-            if running.done():
-                await running
-            elif self._seeing_out is None:
-                self._seeing_out = asyncio.create_task(_see_out(worker, running))
-
-    async def _all_ended(self, running: asyncio.Future[None], *, is_patient: bool) -> None:
-        """Wait for what was accepted, also while the store is away if the wait has an end."""
-        while not running.done():
-            try:
-                return await self.app.run(self._awaited.all)
-            except ExecutorClosed:  # the worker has ended
-                return None
-            except StoreError:
-                if not is_patient:
-                    raise
-                await asyncio.sleep(TROUBLE_SECONDS)
-
-    async def _say_left(self) -> None:
-        with suppress(InturnError, TimeoutError):
-            async with asyncio.timeout(SAY_SECONDS_MAX):
-                await self.app.run(self._awaited.say_left)
-
-    def _queues(self) -> list[str]:
-        return sorted({job.options.queue for job in list(self.app.jobs.values())})
-
-    def _queues_taken(self) -> list[str]:
-        jobs = list(self.app.jobs.values())
-        return sorted({job.options.queue for job in jobs if not self._is_too_late(job)})
-
-
-async def _see_out(worker: Worker, running: asyncio.Future[None]) -> None:
-    """Let handlers end that nobody waits for any more, and the store know how they did.
-
-    Their leases are kept meanwhile, so that nobody else is at the same key. If the store cannot be
-    told for as long as a lease lasts (it is away, or was closed here), what is left is given up:
-    then the leases run out, and others take the jobs.
-    """
-    busy_at = monotonic()
-    while not running.done():
-        await asyncio.wait([running], timeout=SEE_OUT_SECONDS)
-        if worker.running:
-            busy_at = monotonic()
-        elif monotonic() - busy_at > worker.lease_seconds:
-            running.cancel()
 
 
 async def _depths_in(store: Store) -> dict[str, int]:
