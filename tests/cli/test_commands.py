@@ -226,6 +226,11 @@ def test_the_page_lists_every_exit_code() -> None:
     assert [int(row) for row in rows] == [int(code) for code in ExitCode]
 
 
+def test_help_of_prune_says_who_need_not_run_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["store", "prune", "--help"]) == 0
+    assert "Workers do it by themselves" in capsys.readouterr().out
+
+
 def test_help_shows_lengths_of_time_as_they_are_typed() -> None:
     shown = []
     for path, command in COMMANDS.items():

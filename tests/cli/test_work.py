@@ -261,8 +261,8 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lease", "30 s"), "'--lease' (env var: 'INTURN_LEASE'): '30 s' is no length of time"),
-        (("--sweep", "soon"), "'--sweep' (env var: 'INTURN_SWEEP'): 'soon' is no length of time"),
+        (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
+        (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
         (("--sweep", "nan"), "'nan' is no length of time"),
         (("--lease", "0"), "lease_seconds"),
         (("--slots", "0"), "--slots"),
@@ -273,8 +273,9 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
         (("--health-port", "65536"), "--health-port"),
         (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
         (("--health-file", "no/such/folder"), "the health file cannot be written"),
-        (("--health-file", "shop.py"), "shop.py is no health file: such a file is empty."),
-        (("--health-file", "."), ". is no health file"),
+        (("--health-file", "shop.py"), "shop.py is no health file: it is not empty."),
+        (("--health-file", "."), ". is no health file: it is not a plain file."),
+        (("--health-file", "/dev/null"), "/dev/null is no health file: it is not a plain file."),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
