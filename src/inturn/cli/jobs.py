@@ -28,6 +28,7 @@ from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time
 from inturn.cli.sheet import Column, state_text
 from inturn.model.errors import ResultLost
 from inturn.model.job import AttemptError, JobState, JobView
+from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
 
 app = typer.Typer(
@@ -68,6 +69,7 @@ def _list(
     async def listed(store: Store) -> None:
         if queue is not None:
             await insist_on_queue(store, queue)
+        queues = {status.name: status for status in await store.queues()}
         now = await store.now()
         found = pages(
             lambda cursor, rows_max: store.jobs(
@@ -81,7 +83,7 @@ def _list(
             found,
             document=job_document,
             columns=_COLUMNS,
-            cells=lambda view: _cells(view, now),
+            cells=lambda view: _cells(view, queues.get(view.job.queue), now),
             empty="No such jobs.",
         )
 
@@ -174,7 +176,7 @@ def _place(view: JobView) -> str:
 def _turn(view: JobView) -> str:
     """Say what comes before a job: in line, which it waits for, or only to be claimed."""
     if not view.ahead:
-        return "next"
+        return "first in line"
     return f"behind {view.ahead}" if view.job.key is not None else f"claimed after {view.ahead}"
 
 
@@ -191,7 +193,7 @@ def _error(error: AttemptError) -> str:
     return plain(f"{where}:\n{error.error}{trace}")
 
 
-def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
+def _cells(view: JobView, queue: QueueStatus | None, now: datetime) -> tuple[Any, ...]:
     job = view.job
     return (
         str(job.id),
@@ -201,11 +203,11 @@ def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
         name_text(job.key),
         age(job.enqueued_at, now),
         f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
-        _what(view),
+        _what(view, queue),
     )
 
 
-def _what(view: JobView) -> str:
+def _what(view: JobView, queue: QueueStatus | None) -> str:
     """Say the one thing that tells most about a job in its state."""
     match view.state:
         case JobState.RUNNING:
@@ -217,6 +219,16 @@ def _what(view: JobView) -> str:
         case JobState.BLOCKED:
             return f"waits for {len(view.waits_for)}"
         case JobState.WAITING:
-            return "" if view.ahead is None else _turn(view)
+            turn = "ready" if view.ahead is None else _turn(view)  # given back: in no line
+            return turn if queue is None else _held(view, queue) or turn
         case _:
             return one_line(view.reason)
+
+
+def _held(view: JobView, queue: QueueStatus) -> str:
+    """Say what holds a waiting job back although nothing need stand before it, if it is so."""
+    if queue.paused_by is not None:
+        return f"queue paused by {name_text(queue.paused_by)}"
+    if view.job.round > queue.gate:
+        return f"held until round {view.job.round}"
+    return ""
