@@ -50,11 +50,42 @@ def test_a_table_fits_its_terminal_and_keeps_ids_whole(
         assert "at most 100,000 jobs" in without_colour(shown)
 
 
+@pytest.mark.parametrize(
+    ("columns", "heads"),
+    [
+        (60, "queue waiting running scheduled retrying dead oldest"),
+        (57, "queue waiting running retrying dead oldest"),
+        (40, "queue waiting running dead oldest"),
+        (20, "queue waiting dead"),
+    ],
+)
+def test_status_leaves_columns_out_rather_than_break_its_rows(
+    sqlite_url: str, columns: int, heads: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, lambda store: halt_lane(store, queue="orders-of-customers"))
+    terminal = open_terminal("status", "--store", sqlite_url, columns=columns)
+    code, shown = terminal.finish()
+    head, row, *_ = without_colour(shown).splitlines()
+    assert (code, head.split()) == (0, heads.split())
+    assert (row[0], "…" in row, row.split()[1]) == ("o", True, "2")
+    assert row.split()[heads.split().index("dead")] == "1"
+    assert max(cell_len(line) for line in (head, row)) <= columns
+
+
 def test_no_color_is_respected(sqlite_url: str, open_terminal: OpenTerminal) -> None:
     on_store(sqlite_url, halt_lane)
     _, shown = open_terminal("jobs", "list", "--store", sqlite_url, NO_COLOR="1").finish()
     assert "dead" in shown
     assert "\x1b[3" not in shown  # bold may stay: it is not a colour
+
+
+def test_a_terminal_that_can_nothing_gets_plain_text(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, halt_lane)
+    _, shown = open_terminal("jobs", "list", "--store", sqlite_url, TERM="dumb").finish()
+    assert "dead" in shown
+    assert "\x1b" not in shown
 
 
 @pytest.mark.parametrize(

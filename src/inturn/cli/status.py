@@ -26,10 +26,13 @@ SILENT_SECONDS = 2.0  # how long an answer may take before that is said, and sai
 
 _COLUMNS = (
     Column("queue", shrinks=True),
-    *(
-        Column(head, right=True)
-        for head in ("waiting", "running", "scheduled", "retrying", "blocked", "dead", "oldest")
-    ),
+    Column("waiting", right=True),
+    Column("running", right=True, spare=5),
+    Column("scheduled", right=True, spare=2),
+    Column("retrying", right=True, spare=3),
+    Column("blocked", right=True, spare=1),
+    Column("dead", right=True),
+    Column("oldest", right=True, spare=4),
     Column("lanes", right=True, wide=True),
     Column("notes", shrinks=True, wide=True),
 )
