@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +20,16 @@ from inturn.cli.status import SILENT_SECONDS
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
 from inturn.store.protocol import Store
-from tests.cli.support import INHERITED, Cli, Terminal, bury, halt_lane, on_store, without_colour
+from tests.cli.support import (
+    INHERITED,
+    Cli,
+    Terminal,
+    bury,
+    halt_lane,
+    on_store,
+    start,
+    without_colour,
+)
 
 OpenTerminal = Callable[..., Terminal]
 
@@ -131,6 +142,26 @@ def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerm
     assert "Traceback" not in shown
     assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is given back
     assert time.monotonic() - started < 60
+
+
+def test_programs_watch_a_document_a_line(sqlite_url: str) -> None:
+    on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="before")]))
+    watching = start("status", "--watch", "--json", "--store", sqlite_url)
+    assert watching.stdout is not None
+    assert watching.stderr is not None
+    try:
+        first = json.loads(watching.stdout.readline())
+        on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="since")]))
+        while len((last := json.loads(watching.stdout.readline()))["queues"]) < 2:
+            pass
+        assert [queue["name"] for queue in first["queues"]] == ["before"]
+        assert [queue["name"] for queue in last["queues"]] == ["before", "since"]
+        assert first["at"] < last["at"]
+        watching.send_signal(signal.SIGINT)
+        assert (watching.wait(120), watching.stderr.read()) == (0, "")
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 # The command on a store that does not answer the second time, until there is a file "back". It
