@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import typer
 from rich.text import Text
@@ -12,11 +13,11 @@ from inturn.cli.call import Call, command
 from inturn.cli.documents import job_document, raw
 from inturn.cli.exits import ExitCode, complain
 from inturn.cli.help import Group
+from inturn.cli.ids import JobArgument, on_job
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
     CursorOption,
-    JobArgument,
     JobStateOption,
     KeyOption,
     KindOption,
@@ -94,14 +95,14 @@ def _list(
 def _show(call: Call, job: JobArgument) -> None:
     """Show a job: its state, its place, its options, payload, errors and result."""
 
-    async def read(store: Store) -> tuple[JobView, str | None, str | None]:
-        view = await store.job(job)
+    async def read(store: Store, id: UUID) -> tuple[JobView, str | None, str | None]:
+        view = await store.job(id)
         try:
-            return view, await store.result(job), None
+            return view, await store.result(id), None
         except ResultLost as error:
             return view, None, error.reason
 
-    view, result, lost = call.run(read)
+    _, (view, result, lost) = on_job(call, job, read)
     shown = result if lost is None else f"could not be kept: {lost}"
     call.out.fields(
         job_document(view) | {"result": raw(result), "result_lost": lost}, job_fields(view, shown)
@@ -111,8 +112,8 @@ def _show(call: Call, job: JobArgument) -> None:
 @command(app, "explain", f"inturn jobs explain {ID}")
 def _explain(call: Call, job: JobArgument) -> None:
     """Say in one sentence why a job is where it is."""
-    said = call.run(lambda store: store.explain(job))
-    call.out.answer({"job": job, "explanation": said}, plain(said))
+    id, said = on_job(call, job, lambda store, id: store.explain(id))
+    call.out.answer({"job": id, "explanation": said}, plain(said))
 
 
 @command(app, "cancel", f"inturn jobs cancel {ID}", f"inturn jobs cancel {ID} --by ann")
@@ -121,10 +122,10 @@ def _cancel(call: Call, job: JobArgument, by: ByOption) -> None:
 
     Leaves with 1 if it is too late: the job is running, done or dead.
     """
-    state = call.run(lambda store: store.cancel(job, by=by))
-    call.out.answer({"job": job, "state": state}, f"{job} is {state}.")
+    id, state = on_job(call, job, lambda store, id: store.cancel(id, by=by))
+    call.out.answer({"job": id, "state": state}, f"{id} is {state}.")
     if state is not JobState.CANCELLED:
-        complain(f"too late to cancel job {job}.", _TOO_LATE.get(state, "").format(job=job))
+        complain(f"too late to cancel job {id}.", _TOO_LATE.get(state, "").format(job=id))
         raise typer.Exit(ExitCode.NO)
 
 

@@ -94,9 +94,7 @@ class Sheet:
             if _least(natural, columns) <= width:
                 break
             del columns[place]
-        self._widths = _fitted(
-            [natural[place] for place in columns], list(columns.values()), width
-        )
+        self._widths = _fitted([natural[place] for place in columns], list(columns.values()), width)
 
 
 def print_to(console: Console, shown: RenderableType) -> None:
