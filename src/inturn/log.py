@@ -190,6 +190,18 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     )
 
 
+def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
+    """Say that an app is not run on the store that it names itself."""
+    logging.getLogger(WORKER).warning(
+        "%s names the store %s, but %s names %s: that is used. Programs that submit with this app "
+        "use its own. Write App(), which takes the store that INTURN_STORE names, or pass --store.",
+        app,
+        left,
+        named_by,
+        store,
+    )
+
+
 def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
     """Say which handler keeps the event loop from turning."""
     who = "something that is no handler" if kind is None else f"job {kind!r}"

@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from inturn.cli.exits import ExitCode
 from inturn.cli.main import app, run
+from inturn.model.duration import parse_duration
 
 ROOT = Path(__file__).parents[2]
 SOURCE = sorted((ROOT / "src").rglob("*.py"))
@@ -223,3 +224,19 @@ def test_a_page_that_falls_behind_is_caught(old: str, new: str) -> None:
 def test_the_page_lists_every_exit_code() -> None:
     rows = re.findall(r"^\| `(\d+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [int(row) for row in rows] == [int(code) for code in ExitCode]
+
+
+def test_help_of_prune_says_who_need_not_run_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["store", "prune", "--help"]) == 0
+    assert "Workers do it by themselves" in capsys.readouterr().out
+
+
+def test_help_shows_lengths_of_time_as_they_are_typed() -> None:
+    shown = []
+    for path, command in COMMANDS.items():
+        for option in command.params:
+            if option.metavar == "TIME" and option.default is not None:
+                assert isinstance(option.show_default, str), f"{path} {option.opts[0]}"
+                assert parse_duration(option.show_default) == option.default
+                shown.append(option.opts[0])
+    assert {"--lease", "--delay", "--dedupe-seconds", "--every"} <= set(shown)

@@ -124,7 +124,6 @@ def test_a_store_that_does_not_answer_is_given_up(
         (("queues", "configure", "q", "--depth-max", "x"), "neither a whole number nor 'none'"),
         (("queues", "configure", "q", "--depth-max", "0"), "depth_max is 0; it may be 1 to"),
         (("queues", "configure", "q", "--on-dead", "x"), "Invalid value for '--on-dead'"),
-        (("status", "--watch", "--json"), "choose one"),
         (("nonsense",), "No such"),
         (("jobs", "lists"), "No such command 'lists'"),
         (("jobs", "list", "--nonsense"), "No such option"),

@@ -84,6 +84,23 @@ def test_a_reader_that_goes_away_ends_it_quietly(sqlite_url: str) -> None:
     process.stderr.close()
 
 
+@pytest.mark.parametrize("arguments", ["", "--help", "--version", "jobs", "jobs list --help"])
+def test_a_reader_of_help_that_goes_away_ends_it_quietly(arguments: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = subprocess.run(
+            [*COMMAND, *arguments.split()],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, "")
+
+
 @pytest.mark.parametrize("jobs", [0, 1_000], ids=["little", "much"])
 def test_output_that_cannot_be_written_is_told_once(sqlite_url: str, jobs: int) -> None:
     on_store(sqlite_url, lambda store: store.enqueue(new_jobs(jobs)))

@@ -11,7 +11,8 @@ import pytest
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
-from inturn.policy.verdict import Bury, Done, Retry
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.protocol import Store
 from tests.cli.support import Cli, bury, halt_lane, settle_next
 
@@ -74,6 +75,37 @@ def test_jobs_are_listed_by_state_queue_kind_and_key(cli: Cli) -> None:
         for id, state in zip(ids, ("dead", "waiting", "waiting"), strict=True)
     ]
     assert "HTTP 400: unknown SKU" in table[1]
+
+
+def test_a_list_says_what_waiting_jobs_wait_for(cli: Cli) -> None:
+    jobs = [
+        NewJob(kind="given-back", queue="q"),
+        NewJob(kind="first", queue="q", key="c-7"),
+        NewJob(kind="second", queue="q", key="c-7"),
+        NewJob(kind="open", queue="q", round=3),
+        NewJob(kind="gated", queue="q", round=4),
+        NewJob(kind="paused", queue="shut"),
+    ]
+
+    async def seed(store: Store) -> None:
+        await store.enqueue(jobs)
+        await store.open_gate("q", 3)
+        await store.pause("shut", by="ann")
+        [claim] = await store.claim("q", jobs_max=1, worker="w1", kinds=["given-back"])
+        outcome = Outcome(claim.jobs[0], Release())
+        await store.settle([Settlement(claim.lease, [outcome])], worker="w1")
+
+    cli.store(seed)
+    head, *rows = cli("jobs", "list").lines
+    at = head.index("what")
+    assert [row[at:] for row in rows] == [
+        "ready",
+        "first in line",
+        "behind 1",
+        "first in line",
+        "held until round 4",
+        "queue paused by ann",
+    ]
 
 
 def test_a_list_goes_on_at_its_cursor(cli: Cli) -> None:

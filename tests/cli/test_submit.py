@@ -137,7 +137,7 @@ def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> 
         (("k", "--delay", "-1"), "delay_seconds is -1"),
         (("k", "--delay", "nan"), "'nan' is no length of time"),
         (("k", "--delay", "soon"), "'soon' is no length of time; write for example 100ms"),
-        (("k", "--dedupe-seconds", "1d"), "'1d' is no length of time"),
+        (("k", "--dedupe-seconds", "1w"), "'1w' is no length of time"),
         (("k", "--delay", "inf"), "'inf' is no length of time"),
         (("k", "--attempts", "0"), "attempts_max is 0"),
         (("k", "--round", "1", "--delay", "1"), "both a delay and a round"),

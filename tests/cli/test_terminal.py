@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +20,16 @@ from inturn.cli.status import SILENT_SECONDS
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
 from inturn.store.protocol import Store
-from tests.cli.support import INHERITED, Cli, Terminal, bury, halt_lane, on_store, without_colour
+from tests.cli.support import (
+    INHERITED,
+    Cli,
+    Terminal,
+    bury,
+    halt_lane,
+    on_store,
+    start,
+    without_colour,
+)
 
 OpenTerminal = Callable[..., Terminal]
 
@@ -50,11 +61,42 @@ def test_a_table_fits_its_terminal_and_keeps_ids_whole(
         assert "at most 100,000 jobs" in without_colour(shown)
 
 
+@pytest.mark.parametrize(
+    ("columns", "heads"),
+    [
+        (60, "queue waiting running scheduled retrying dead oldest"),
+        (57, "queue waiting running retrying dead oldest"),
+        (40, "queue waiting running dead oldest"),
+        (20, "queue waiting dead"),
+    ],
+)
+def test_status_leaves_columns_out_rather_than_break_its_rows(
+    sqlite_url: str, columns: int, heads: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, lambda store: halt_lane(store, queue="orders-of-customers"))
+    terminal = open_terminal("status", "--store", sqlite_url, columns=columns)
+    code, shown = terminal.finish()
+    head, row, *_ = without_colour(shown).splitlines()
+    assert (code, head.split()) == (0, heads.split())
+    assert (row[0], "…" in row, row.split()[1]) == ("o", True, "2")
+    assert row.split()[heads.split().index("dead")] == "1"
+    assert max(cell_len(line) for line in (head, row)) <= columns
+
+
 def test_no_color_is_respected(sqlite_url: str, open_terminal: OpenTerminal) -> None:
     on_store(sqlite_url, halt_lane)
     _, shown = open_terminal("jobs", "list", "--store", sqlite_url, NO_COLOR="1").finish()
     assert "dead" in shown
     assert "\x1b[3" not in shown  # bold may stay: it is not a colour
+
+
+def test_a_terminal_that_can_nothing_gets_plain_text(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, halt_lane)
+    _, shown = open_terminal("jobs", "list", "--store", sqlite_url, TERM="dumb").finish()
+    assert "dead" in shown
+    assert "\x1b" not in shown
 
 
 @pytest.mark.parametrize(
@@ -100,6 +142,26 @@ def test_status_is_watched_until_ctrl_c(sqlite_url: str, open_terminal: OpenTerm
     assert "Traceback" not in shown
     assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is given back
     assert time.monotonic() - started < 60
+
+
+def test_programs_watch_a_document_a_line(sqlite_url: str) -> None:
+    on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="before")]))
+    watching = start("status", "--watch", "--json", "--store", sqlite_url)
+    assert watching.stdout is not None
+    assert watching.stderr is not None
+    try:
+        first = json.loads(watching.stdout.readline())
+        on_store(sqlite_url, lambda store: store.enqueue([NewJob(kind="k", queue="since")]))
+        while len((last := json.loads(watching.stdout.readline()))["queues"]) < 2:
+            pass
+        assert [queue["name"] for queue in first["queues"]] == ["before"]
+        assert [queue["name"] for queue in last["queues"]] == ["before", "since"]
+        assert first["at"] < last["at"]
+        watching.send_signal(signal.SIGINT)
+        assert (watching.wait(120), watching.stderr.read()) == (0, "")
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 # The command on a store that does not answer the second time, until there is a file "back". It

@@ -174,40 +174,6 @@ def test_nobody_named_is_asked_for() -> None:
     assert "inturn work shop:app" in ran.err
 
 
-# Which store
-
-
-def test_a_store_that_is_named_counts_more_than_the_apps_own(shop: Path) -> None:
-    ran = work("shop:app", "--store", "sqlite:///named.db")
-    assert (ran.code, ran.err) == (0, "")
-    assert "sqlite:///named.db" in ran.out
-    assert not (shop / "shop.db").exists()
-
-
-@pytest.mark.parametrize("where", ["flag", "environment", "pyproject"])
-def test_an_app_without_a_store_uses_the_one_that_is_named(shop: Path, where: str) -> None:
-    (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
-    url = "sqlite:///named.db"
-    if where == "pyproject":
-        write_pyproject(shop, f'[tool.inturn]\nstore = "{url}"\n')
-    flags = ("--store", url) if where == "flag" else ()
-    ran = work("shop:app", *flags, **({"INTURN_STORE": url} if where == "environment" else {}))
-    assert (ran.code, ran.err) == (0, "")
-    assert (shop / "named.db").exists()
-
-
-def test_the_environment_does_not_take_an_app_from_its_own_store(shop: Path) -> None:
-    assert work("shop:app", INTURN_STORE="sqlite:///other.db").code == 0
-    assert (shop / "shop.db").exists()
-    assert not (shop / "other.db").exists()
-
-
-def test_a_database_without_tables_is_not_worked_on(postgres_url: str) -> None:
-    ran = work("shop:app", "--store", postgres_url)
-    assert ran.code == 3
-    assert "inturn store migrate" in ran.err
-
-
 # Settings
 
 
@@ -295,8 +261,8 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lease", "30 s"), "'--lease' (env var: 'INTURN_LEASE'): '30 s' is no length of time"),
-        (("--sweep", "soon"), "'--sweep' (env var: 'INTURN_SWEEP'): 'soon' is no length of time"),
+        (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
+        (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
         (("--sweep", "nan"), "'nan' is no length of time"),
         (("--lease", "0"), "lease_seconds"),
         (("--slots", "0"), "--slots"),
@@ -307,8 +273,9 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
         (("--health-port", "65536"), "--health-port"),
         (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
         (("--health-file", "no/such/folder"), "the health file cannot be written"),
-        (("--health-file", "shop.py"), "shop.py is no health file: such a file is empty."),
-        (("--health-file", "."), ". is no health file"),
+        (("--health-file", "shop.py"), "shop.py is no health file: it is not empty."),
+        (("--health-file", "."), ". is no health file: it is not a plain file."),
+        (("--health-file", "/dev/null"), "/dev/null is no health file: it is not a plain file."),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(

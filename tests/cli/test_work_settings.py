@@ -132,3 +132,21 @@ def test_without_an_app_all_three_ways_to_name_one_are_said(
     for way in ("`inturn work shop:app`", "INTURN_APP", "[tool.inturn.work]"):
         assert way in said
     assert told == []
+
+
+def test_a_value_that_cannot_be_is_blamed_on_who_named_it(
+    told: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said(*arguments: str) -> str:
+        assert run(["work", "shop:app", *arguments]) == 2
+        return capsys.readouterr().err
+
+    write_pyproject(tmp_path, "[tool.inturn.work]\nhealth-port = 99999\n")
+    assert "for '--health-port' (in pyproject.toml): " in said()
+    monkeypatch.setenv("INTURN_HEALTH_PORT", "99998")
+    assert "for '--health-port' (env var: 'INTURN_HEALTH_PORT'): " in said()
+    assert "for '--health-port': " in said("--health-port", "99997")
+    assert told == []

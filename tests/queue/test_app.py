@@ -284,7 +284,10 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 def test_an_app_without_a_store_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("INTURN_STORE", raising=False)
+    monkeypatch.setenv("INTURN_STORE", "")
+    with pytest.raises(BadInput, match="INTURN_STORE"):
+        App()
+    monkeypatch.delenv("INTURN_STORE")
     with pytest.raises(BadInput, match="INTURN_STORE"):
         App()
     monkeypatch.setenv("INTURN_STORE", "sqlite:///:memory:")

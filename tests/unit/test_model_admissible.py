@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 from uuid import UUID
 
@@ -224,6 +225,27 @@ def test_a_refusal_says_which_job_of_a_batch_it_is_about(wrong: Any, named: str)
     with pytest.raises(BadInput) as alone:
         check_jobs([wrong])
     assert "job 1" not in str(alone.value)
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (NewJob(kind="k", delay_seconds=1e9), "it may be 0 to 316,224,000 (3,660 days)."),
+        (NewJob(kind="k", timeout_seconds=0.0), "it may be 0.001 to 2,592,000 (30 days)."),
+    ],
+)
+def test_bounds_are_said_in_plain_numbers(job: NewJob, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        check_jobs([job])
+
+
+@pytest.mark.parametrize(
+    ("highest", "said"),
+    [(1.0, "0 to 1."), (3_600.0, "0 to 3,600."), (86_400.0, "0 to 86,400 (1 day).")],
+)
+def test_a_bound_of_whole_days_is_said_in_days_too(highest: float, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(f"x is 1000000.0; it may be {said}")):
+        check_number("x", 1e6, 0.0, highest)
 
 
 def test_what_cannot_say_what_it_is_is_named_by_its_type() -> None:

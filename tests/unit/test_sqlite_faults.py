@@ -156,9 +156,12 @@ async def test_a_call_too_large_for_the_disk_does_not_spoil_its_neighbours(tmp_p
     await store.close()
 
 
-async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["Dear Sir or Madam, " * 500, "ab", "\n"])
+async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(
+    tmp_path: Path, text: str
+) -> None:
     path = tmp_path / "letter.txt"
-    path.write_text("Dear Sir or Madam, " * 500)
+    path.write_text(text)
     before = path.read_bytes()
     store = SqliteStore(str(path))
     with pytest.raises(StoreUnavailable, match="not a SQLite database"):
@@ -166,6 +169,16 @@ async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path:
     with pytest.raises(StoreUnavailable, match="not a SQLite database"):
         await store.migrate()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("begun", ["", "S"])  # the S: as SQLite begins a file on some drives
+async def test_a_file_in_which_nothing_is_yet_becomes_a_store(tmp_path: Path, begun: str) -> None:
+    path = tmp_path / "work.db"
+    path.write_text(begun)
+    store = SqliteStore(str(path))
+    await store.open()
+    assert await store.workers() == []
+    await store.close()
 
 
 @pytest.mark.parametrize("opens", [open_reader, partial(open_writer, synchronous="full")])

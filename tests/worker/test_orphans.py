@@ -204,7 +204,7 @@ def ignores(pid: int, number: signal.Signals) -> bool:
 def ask(line: socket.socket) -> None:
     """Ask a child whether it is ready, and wait until it says so."""
     line.settimeout(SECONDS_MAX)
-    line.sendall(wire.written(wire.Welcome(Program([], None, None), {})))
+    line.sendall(wire.written(wire.Welcome(Program([], None, None), {}, "")))
     head = line.recv(wire.LENGTH_BYTES, socket.MSG_WAITALL)
     said = wire.read(line.recv(int.from_bytes(head), socket.MSG_WAITALL))
     assert said == wire.Ready({})

@@ -67,25 +67,31 @@ class Call:
         return asyncio.run(migrated())
 
 
-def command(app: typer.Typer, name: str, *examples: str) -> Callable[[Function], Function]:
+def command(
+    app: typer.Typer,
+    name: str,
+    *examples: str,
+    store: str = "The store. Else INTURN_STORE, else pyproject.toml.",
+    json: str = "Print one JSON document.",
+) -> Callable[[Function], Function]:
     """Make a function a command of ``app`` that also takes --store, --json and --debug.
 
     The function's first parameter is the ``Call``; the rest are the command's own. Examples stand
-    at the end of its help.
+    at the end of its help. ``store`` and ``json`` say what these options mean to it.
     """
 
     def wire(function: Function) -> Function:
         epilog = "\n\n".join(["Examples:" if len(examples) > 1 else "Example:", *examples])
-        app.command(name, epilog=epilog, cls=Command)(_with_call(function))
+        wired = _with_call(function, _shared(store, json))
+        app.command(name, epilog=epilog, cls=Command)(wired)
         return function
 
     return wire
 
 
-def _with_call(function: Function) -> Function:
+def _with_call(function: Function, shared: list[inspect.Parameter]) -> Function:
     signature = inspect.signature(function, eval_str=True)
     own = list(signature.parameters.values())[1:]
-    shared = list(inspect.signature(_shared, eval_str=True).parameters.values())
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
 
     def run(*, store: str | None, as_json: bool, debug: bool, **arguments: Any) -> None:
@@ -98,24 +104,21 @@ def _with_call(function: Function) -> Function:
     return run
 
 
-def _shared(
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="URL",
-            help="The store. Else INTURN_STORE, else pyproject.toml.",
-            show_default=False,
-            rich_help_panel="Every command",
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        flag("--json", help="Print one JSON document.", rich_help_panel="Every command"),
-    ] = False,
-    debug: DebugOption = False,
-) -> None:
-    """Take what every command takes: only its parameters are used."""
+def _shared(store: str, json: str) -> list[inspect.Parameter]:
+    """Return what every command takes; two of them are told what to say of themselves."""
+    about: Any = {"rich_help_panel": "Every command"}
+    url = typer.Option("--store", metavar="URL", help=store, show_default=False, **about)
+    options = {
+        "store": (Annotated[str | None, url], None),
+        "as_json": (Annotated[bool, flag("--json", help=json, **about)], False),
+        "debug": (DebugOption, False),
+    }
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+        for name, (annotation, default) in options.items()
+    ]
 
 
 @contextlib.asynccontextmanager

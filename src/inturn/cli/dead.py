@@ -14,13 +14,12 @@ from inturn.cli.call import Call, command
 from inturn.cli.documents import dead_document, job_document
 from inturn.cli.exits import ExitCode, complain
 from inturn.cli.help import Group
+from inturn.cli.ids import JobArgument, JobArguments, JobName, on_job
 from inturn.cli.jobs import ID, job_fields
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
     CursorOption,
-    JobArgument,
-    JobArguments,
     KeyOption,
     KindOption,
     LimitOption,
@@ -89,11 +88,11 @@ def _list(
 @command(app, "show", f"inturn dead show {ID}")
 def _show(call: Call, job: JobArgument) -> None:
     """Show a dead letter with its reason and every error."""
-    view = call.run(lambda store: store.job(job))
+    id, view = on_job(call, job, lambda store, id: store.job(id))
     if view.state is not JobState.DEAD:
         complain(
-            f"job {job} is not a dead letter: it is {view.state}.",
-            f"Look with `inturn jobs show {job}`.",
+            f"job {id} is not a dead letter: it is {view.state}.",
+            f"Look with `inturn jobs show {id}`.",
         )
         raise typer.Exit(ExitCode.NO)
     call.out.fields(job_document(view), job_fields(view))
@@ -147,7 +146,7 @@ def _drop(
 
 def _chosen(
     call: Call,
-    jobs: Sequence[UUID] | None,
+    jobs: Sequence[JobName] | None,
     everything: bool,
     filters: dict[str, str | None],
     *,
@@ -159,7 +158,7 @@ def _chosen(
     if jobs:
         if any(filters.values()):
             raise BadInput("--queue, --kind and --key go with --all, not with ids.")
-        return list(dict.fromkeys(jobs))
+        return call.run(lambda store: _ids(store, jobs))
     if question is not None and not sys.stdin.isatty():
         raise BadInput("--all asks before it acts, and nobody is there to ask. Pass --yes.")
     found = call.run(lambda store: _all_ids(store, filters))
@@ -169,6 +168,11 @@ def _chosen(
             complain("nothing was done.")
             raise typer.Exit(ExitCode.NO)
     return found
+
+
+async def _ids(store: Store, jobs: Sequence[JobName]) -> list[UUID]:
+    """Return the ids that are named, each once; of beginnings, all must be found."""
+    return list(dict.fromkeys([await job.find(store) for job in jobs]))
 
 
 async def _all_ids(store: Store, filters: dict[str, str | None]) -> list[UUID]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import typer
 from rich.text import Text
@@ -12,11 +13,11 @@ from inturn.cli.call import Call, command
 from inturn.cli.documents import job_document, raw
 from inturn.cli.exits import ExitCode, complain
 from inturn.cli.help import Group
+from inturn.cli.ids import JobArgument, on_job
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
     CursorOption,
-    JobArgument,
     JobStateOption,
     KeyOption,
     KindOption,
@@ -28,6 +29,7 @@ from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time
 from inturn.cli.sheet import Column, state_text
 from inturn.model.errors import ResultLost
 from inturn.model.job import AttemptError, JobState, JobView
+from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
 
 app = typer.Typer(
@@ -68,6 +70,7 @@ def _list(
     async def listed(store: Store) -> None:
         if queue is not None:
             await insist_on_queue(store, queue)
+        queues = {status.name: status for status in await store.queues()}
         now = await store.now()
         found = pages(
             lambda cursor, rows_max: store.jobs(
@@ -81,7 +84,7 @@ def _list(
             found,
             document=job_document,
             columns=_COLUMNS,
-            cells=lambda view: _cells(view, now),
+            cells=lambda view: _cells(view, queues.get(view.job.queue), now),
             empty="No such jobs.",
         )
 
@@ -92,14 +95,14 @@ def _list(
 def _show(call: Call, job: JobArgument) -> None:
     """Show a job: its state, its place, its options, payload, errors and result."""
 
-    async def read(store: Store) -> tuple[JobView, str | None, str | None]:
-        view = await store.job(job)
+    async def read(store: Store, id: UUID) -> tuple[JobView, str | None, str | None]:
+        view = await store.job(id)
         try:
-            return view, await store.result(job), None
+            return view, await store.result(id), None
         except ResultLost as error:
             return view, None, error.reason
 
-    view, result, lost = call.run(read)
+    _, (view, result, lost) = on_job(call, job, read)
     shown = result if lost is None else f"could not be kept: {lost}"
     call.out.fields(
         job_document(view) | {"result": raw(result), "result_lost": lost}, job_fields(view, shown)
@@ -109,8 +112,8 @@ def _show(call: Call, job: JobArgument) -> None:
 @command(app, "explain", f"inturn jobs explain {ID}")
 def _explain(call: Call, job: JobArgument) -> None:
     """Say in one sentence why a job is where it is."""
-    said = call.run(lambda store: store.explain(job))
-    call.out.answer({"job": job, "explanation": said}, plain(said))
+    id, said = on_job(call, job, lambda store, id: store.explain(id))
+    call.out.answer({"job": id, "explanation": said}, plain(said))
 
 
 @command(app, "cancel", f"inturn jobs cancel {ID}", f"inturn jobs cancel {ID} --by ann")
@@ -119,10 +122,10 @@ def _cancel(call: Call, job: JobArgument, by: ByOption) -> None:
 
     Leaves with 1 if it is too late: the job is running, done or dead.
     """
-    state = call.run(lambda store: store.cancel(job, by=by))
-    call.out.answer({"job": job, "state": state}, f"{job} is {state}.")
+    id, state = on_job(call, job, lambda store, id: store.cancel(id, by=by))
+    call.out.answer({"job": id, "state": state}, f"{id} is {state}.")
     if state is not JobState.CANCELLED:
-        complain(f"too late to cancel job {job}.", _TOO_LATE.get(state, "").format(job=job))
+        complain(f"too late to cancel job {id}.", _TOO_LATE.get(state, "").format(job=id))
         raise typer.Exit(ExitCode.NO)
 
 
@@ -174,7 +177,7 @@ def _place(view: JobView) -> str:
 def _turn(view: JobView) -> str:
     """Say what comes before a job: in line, which it waits for, or only to be claimed."""
     if not view.ahead:
-        return "next"
+        return "first in line"
     return f"behind {view.ahead}" if view.job.key is not None else f"claimed after {view.ahead}"
 
 
@@ -191,7 +194,7 @@ def _error(error: AttemptError) -> str:
     return plain(f"{where}:\n{error.error}{trace}")
 
 
-def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
+def _cells(view: JobView, queue: QueueStatus | None, now: datetime) -> tuple[Any, ...]:
     job = view.job
     return (
         str(job.id),
@@ -201,11 +204,11 @@ def _cells(view: JobView, now: datetime) -> tuple[Any, ...]:
         name_text(job.key),
         age(job.enqueued_at, now),
         f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
-        _what(view),
+        _what(view, queue),
     )
 
 
-def _what(view: JobView) -> str:
+def _what(view: JobView, queue: QueueStatus | None) -> str:
     """Say the one thing that tells most about a job in its state."""
     match view.state:
         case JobState.RUNNING:
@@ -217,6 +220,16 @@ def _what(view: JobView) -> str:
         case JobState.BLOCKED:
             return f"waits for {len(view.waits_for)}"
         case JobState.WAITING:
-            return "" if view.ahead is None else _turn(view)
+            turn = "ready" if view.ahead is None else _turn(view)  # given back: in no line
+            return turn if queue is None else _held(view, queue) or turn
         case _:
             return one_line(view.reason)
+
+
+def _held(view: JobView, queue: QueueStatus) -> str:
+    """Say what holds a waiting job back although nothing need stand before it, if it is so."""
+    if queue.paused_by is not None:
+        return f"queue paused by {name_text(queue.paused_by)}"
+    if view.job.round > queue.gate:
+        return f"held until round {view.job.round}"
+    return ""

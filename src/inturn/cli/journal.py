@@ -13,8 +13,9 @@ from rich.text import Text
 
 from inturn.cli.plain import count, duration, name_text, plain
 from inturn.cli.printing import Printer
+from inturn.cli.settings import FLAG
 from inturn.cli.sheet import fields, print_to
-from inturn.log import WORKER, log_queues_unknown
+from inturn.log import WORKER, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
 _NAMES_SHOWN = 8
@@ -75,6 +76,8 @@ class Journal:
         self._print(Text(f"inturn {event.version} works for {plain(event.app)}", "bold"))
         self._print(fields(rows))
         self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))
+        if event.store_left and event.store_named_by not in (None, FLAG):
+            log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,6 +41,17 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return what to leave with."""
     try:
+        return _run(arguments)
+    except SystemExit as end:
+        # What prints help leaves by itself, and with 1, when nobody reads it any more.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _close_output()
+        return ExitCode.PIPE_CLOSED
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
         code = app(list(arguments), prog_name="inturn", standalone_mode=False)
         sys.stdout.flush()
     except typer.Abort:
@@ -66,8 +77,19 @@ def _misused(error: Exception, text: str) -> int:
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
     path = "inturn" if context is None else context.command_path
+    text = text.replace(*_named(context, getattr(error, "param", None)))
     complain(_sentence(text), f"`{path} --help` shows how it is used.")
     return ExitCode.USAGE
+
+
+def _named(context: Any, option: Any) -> tuple[str, str]:
+    """Return what is said of an option's variable, and what to say: only who named the value."""
+    variable = getattr(option, "envvar", None)
+    source = None if variable is None else context.get_parameter_source(option.name)
+    if source is None or source.name == "ENVIRONMENT":
+        return "", ""
+    named_by = " (in pyproject.toml)" if source.name == "DEFAULT_MAP" else ""
+    return f" (env var: '{variable}')", named_by
 
 
 def _sentence(text: str) -> str:

@@ -72,13 +72,6 @@ DebugOption = Annotated[
     bool,
     flag("--debug", help="Show the traceback of an error.", rich_help_panel="Every command"),
 ]
-JobArgument = Annotated[
-    UUID, typer.Argument(metavar="JOB", parser=job_id, help="The job's id.", show_default=False)
-]
-JobArguments = Annotated[
-    list[UUID] | None,
-    typer.Argument(metavar="JOB", parser=job_id, help="Ids of jobs.", show_default=False),
-]
 QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", help="The queue's name.", show_default=False)
 ]

@@ -54,7 +54,13 @@ def seconds_text(seconds: float | None) -> str:
     """Return a setting in seconds as it would be typed, and in a larger unit if that helps."""
     if seconds is None:
         return ""
-    return f"{seconds:g} s" if seconds < 60 else f"{seconds:g} s ({duration(seconds)})"
+    exact = exact_text(seconds)
+    return exact if seconds < 60 else f"{exact} ({duration(seconds)})"
+
+
+def exact_text(seconds: float) -> str:
+    """Return a setting in seconds as it would be typed, however large."""
+    return f"{seconds:.15g} s"
 
 
 def count(number: int, noun: str) -> str:

@@ -42,6 +42,11 @@ class Printer:
         else:
             print_to(self.console, text)
 
+    def line(self, document: Document) -> None:
+        """Print one of many documents as JSON on a line, at once."""
+        self._write(msgspec.json.encode(document).decode())
+        sys.stdout.flush()
+
     def fields(self, document: Document, rows: Iterable[tuple[str, str | Text]]) -> None:
         """Print one thing: the document as JSON, or a line for each field that has a value."""
         self.answer(document, fields(rows))

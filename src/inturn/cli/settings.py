@@ -15,6 +15,7 @@ from inturn.store.address import without_password
 
 PREFIX = "INTURN_"
 VARIABLE = f"{PREFIX}STORE"
+FLAG = "--store"
 _LEFT_ALONE = (f"{PREFIX}TEST_", f"{PREFIX}DEMO_")  # for tests, and what the demo tells its workers
 _SQLITE = "sqlite:///"
 _PARAMETERS = {"app": "target", "queues": "queue"}
@@ -47,7 +48,7 @@ def look_for_address(
     The pyproject.toml is that of the folder, or the nearest above it that names a store.
     """
     if flag:
-        return Address(url=flag, source="--store")
+        return Address(url=flag, source=FLAG)
     if url := environment.get(VARIABLE):
         return Address(url=url, source=VARIABLE)
     for path, table in tables_above(folder):

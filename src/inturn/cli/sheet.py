@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from rich.cells import cell_len
@@ -31,12 +31,16 @@ _STYLES = {
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: its head, whether it may be shortened, and whether it needs a wide terminal."""
+    """A column: its head, whether it may be shortened, and whether it needs a wide terminal.
+
+    Where there is no room for all, those that can be spared are left out, the lowest number first.
+    """
 
     head: str
     shrinks: bool = False
     right: bool = False
     wide: bool = False
+    spare: int = 0
 
 
 class Sheet:
@@ -44,12 +48,11 @@ class Sheet:
 
     def __init__(self, columns: Sequence[Column], console: Console) -> None:
         self._console = console
-        self._chosen = [
-            place
+        self._columns = {  # those that are shown, by their place in a row
+            place: column
             for place, column in enumerate(columns)
             if console.width >= WIDE or not column.wide
-        ]
-        self._columns = [columns[place] for place in self._chosen]
+        }
         self._widths: list[int] = []
 
     def print(self, rows: Sequence[Cells]) -> None:
@@ -58,7 +61,7 @@ class Sheet:
             self._console.print(self.text(rows), soft_wrap=True)
             return
         for cells in self._measured(rows):
-            padded = map(_padded, cells, self._widths, self._columns)
+            padded = map(_padded, cells, self._widths, self._columns.values())
             self._console.file.write((" " * _GAP).join(padded).rstrip() + "\n")
 
     def text(self, rows: Sequence[Cells]) -> Text:
@@ -66,20 +69,32 @@ class Sheet:
         gap = Text(" " * _GAP)
         lines = []
         for cells in self._measured(rows):
-            line = gap.join(map(_fit, cells, self._widths, self._columns))
+            line = gap.join(map(_fit, cells, self._widths, self._columns.values()))
             line.rstrip()
             lines.append(line)
         return Text("\n").join(lines)
 
     def _measured(self, rows: Sequence[Cells]) -> Iterator[Cells]:
         """Yield what to show; the first rows settle the widths and have the heads before them."""
-        chosen: list[Cells] = [[row[place] for place in self._chosen] for row in rows]
         if not self._widths:
-            heads = [Text(column.head, "bold") for column in self._columns]
-            natural = [max(map(_width, cells)) for cells in zip(heads, *chosen, strict=True)]
-            self._widths = _fitted(natural, self._columns, self._console.width)
-            yield heads
-        yield from chosen
+            self._settle(rows)
+            yield [Text(column.head, "bold") for column in self._columns.values()]
+        for row in rows:
+            yield [row[place] for place in self._columns]
+
+    def _settle(self, rows: Sequence[Cells]) -> None:
+        """Leave out what there is no room for, and settle how wide the rest is."""
+        columns, width = self._columns, self._console.width
+        natural = {
+            place: max([len(column.head), *(_width(row[place]) for row in rows)])
+            for place, column in columns.items()
+        }
+        spares = [place for place, column in columns.items() if column.spare]
+        for place in sorted(spares, key=lambda place: columns[place].spare):
+            if _least(natural, columns) <= width:
+                break
+            del columns[place]
+        self._widths = _fitted([natural[place] for place in columns], list(columns.values()), width)
 
 
 def print_to(console: Console, shown: RenderableType) -> None:
@@ -130,6 +145,14 @@ def _padded(cell: str | Text, width: int, column: Column) -> str:
 
 def _width(cell: str | Text) -> int:
     return cell.cell_len if isinstance(cell, Text) else cell_len(cell)
+
+
+def _least(natural: Mapping[int, int], columns: Mapping[int, Column]) -> int:
+    """Return how wide a table is when all that may be shortened is."""
+    widths = [
+        len(column.head) if column.shrinks else natural[place] for place, column in columns.items()
+    ]
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _fitted(natural: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:

@@ -17,7 +17,6 @@ from inturn.cli.documents import queue_document
 from inturn.cli.options import flag
 from inturn.cli.plain import age, count, name_text, time_text
 from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
-from inturn.model.errors import BadInput
 from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
 
@@ -26,10 +25,13 @@ SILENT_SECONDS = 2.0  # how long an answer may take before that is said, and sai
 
 _COLUMNS = (
     Column("queue", shrinks=True),
-    *(
-        Column(head, right=True)
-        for head in ("waiting", "running", "scheduled", "retrying", "blocked", "dead", "oldest")
-    ),
+    Column("waiting", right=True),
+    Column("running", right=True, spare=5),
+    Column("scheduled", right=True, spare=2),
+    Column("retrying", right=True, spare=3),
+    Column("blocked", right=True, spare=1),
+    Column("dead", right=True),
+    Column("oldest", right=True, spare=4),
     Column("lanes", right=True, wide=True),
     Column("notes", shrinks=True, wide=True),
 )
@@ -37,7 +39,13 @@ _COLUMNS = (
 
 def add_to(app: typer.Typer) -> None:
     """Make this a command of ``app``."""
-    command(app, "status", "inturn status", "inturn status --watch")(_status)
+    command(
+        app,
+        "status",
+        "inturn status",
+        "inturn status --watch",
+        json="Print one JSON document; with --watch, one a line.",
+    )(_status)
 
 
 def _status(
@@ -45,19 +53,28 @@ def _status(
     watch: Annotated[bool, flag("--watch", help="Go on until Ctrl-C.")] = False,
 ) -> None:
     """Show every queue: jobs by state, the oldest one's age, gate, bounds, what is held."""
-    if watch and call.out.as_json:
-        raise BadInput("--watch never ends and --json is one document: choose one.")
     if watch:
+        watched = _streamed if call.out.as_json else _watched
         with contextlib.suppress(KeyboardInterrupt):
-            call.run(lambda store: _watched(call, store))
+            call.run(lambda store: watched(call, store))
         return
     found, now = call.run(_read)
-    document = {"at": now, "queues": [queue_document(status) for status in found]}
-    call.out.answer(document, _shown(call, found, now))
+    call.out.answer(_document(found, now), _shown(call, found, now))
 
 
 async def _read(store: Store) -> tuple[list[QueueStatus], datetime]:
     return await store.queues(), await store.now()
+
+
+def _document(found: list[QueueStatus], now: datetime) -> dict[str, Any]:
+    return {"at": now, "queues": [queue_document(status) for status in found]}
+
+
+async def _streamed(call: Call, store: Store) -> None:
+    """Print the status again and again, each time as a JSON document on a line."""
+    while True:
+        call.out.line(_document(*await _read(store)))
+        await asyncio.sleep(WATCH_SECONDS)
 
 
 async def _watched(call: Call, store: Store) -> None:

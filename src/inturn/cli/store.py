@@ -51,7 +51,10 @@ def _check(call: Call) -> None:
 
 @command(app, "prune", "inturn store prune")
 def _prune(call: Call) -> None:
-    """Take away what is finished and past its time. Run it every few minutes."""
+    """Take away what is finished and past its time.
+
+    Workers do it by themselves: run it, every few minutes, only where none lives so long.
+    """
     pruned = call.run(lambda store: store.prune())
     call.out.answer(msgspec.structs.asdict(pruned), _pruned_text(pruned))
 

@@ -27,13 +27,17 @@ KeyOption = Annotated[
     str | None, typer.Option(help="Run in turn with this key's jobs.", show_default=False)
 ]
 DelayOption = Annotated[
-    float, typer.Option(metavar="TIME", parser=seconds, help="Not before then.")
+    float,
+    typer.Option(metavar="TIME", parser=seconds, help="Not before then.", show_default="0s"),
 ]
 DedupeOption = Annotated[
     str | None, typer.Option(help="The same again is the first one.", show_default=False)
 ]
 WindowOption = Annotated[
-    float, typer.Option(metavar="TIME", parser=seconds, help="How long --dedupe lasts.")
+    float,
+    typer.Option(
+        metavar="TIME", parser=seconds, help="How long --dedupe lasts.", show_default="1d"
+    ),
 ]
 RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
 AfterOption = Annotated[

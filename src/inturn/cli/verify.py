@@ -65,7 +65,10 @@ FaultsOption = Annotated[
 EveryOption = Annotated[
     float,
     typer.Option(
-        metavar="TIME", parser=seconds_from(0.05), help="Seconds between two faults, about."
+        metavar="TIME",
+        parser=seconds_from(0.05),
+        help="How long between two faults, about.",
+        show_default="1s",
     ),
 ]
 KeepOption = Annotated[

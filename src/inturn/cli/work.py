@@ -18,7 +18,7 @@ from inturn.cli.call import Call, command
 from inturn.cli.exits import told
 from inturn.cli.journal import Journal
 from inturn.cli.options import flag, seconds
-from inturn.cli.settings import VARIABLE, work_home
+from inturn.cli.settings import VARIABLE, Address, work_home
 from inturn.model import bounds
 from inturn.model.errors import BadInput
 
@@ -137,6 +137,8 @@ def add_to(app: typer.Typer) -> None:
         "inturn work shop:app --queue mail --slots 20",
         "inturn work shop:app --processes 4 --health-port 8080",
         "inturn work shop:app --drain",
+        store="The store. Else INTURN_STORE, else pyproject.toml, else the app's own.",
+        json="Print each event as a JSON document on a line.",
     )(_work)
 
 
@@ -166,11 +168,13 @@ def _work(
         )
     from inturn.worker.settings import WorkSettings
 
+    address = _named_store(call)
     settings = WorkSettings(
         target=target,
         folder=str(_home(call, context)),
         name=name or _name(),
-        store=_named_store(call),
+        store=None if address is None else address.url,
+        store_named_by="" if address is None else address.source,
         queues=_queues(queue, context),
         slots=slots,
         lease_seconds=lease,
@@ -248,15 +252,15 @@ def _source(context: typer.Context, parameter: str) -> str | None:
     return None if source is None else source.name
 
 
-def _named_store(call: Call) -> str | None:
-    """Return the store that --store names; let an App without one find what is named elsewhere."""
+def _named_store(call: Call) -> Address | None:
+    """Return the store that is named anywhere but in the app.
+
+    Every App without one has it from the variable, in this process and in those that it starts.
+    """
     address = call.find_address()
     if address is not None:
-        os.environ.setdefault(VARIABLE, address.url)
-    if address is None or address.source != "--store":
-        return None
-    os.environ[VARIABLE] = address.url
-    return address.url
+        os.environ[VARIABLE] = address.url
+    return address
 
 
 def _name() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from inturn.model import bounds
+from inturn.model.duration import UNIT_SECONDS
 from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
@@ -325,7 +326,16 @@ def check_number(what: str, value: object, lowest: float, highest: float) -> Non
     ):
         raise OutOfBounds(f"{what} must be a finite number, not {shown(value)}.")
     if not lowest <= value <= highest:
-        raise OutOfBounds(f"{what} is {shown(value)}; it may be {lowest:g} to {highest:g}.")
+        most = f"{highest:,.15g}{_days(highest)}"
+        raise OutOfBounds(f"{what} is {shown(value)}; it may be {lowest:g} to {most}.")
+
+
+def _days(number: float) -> str:
+    """Say how many days a bound is, if it is whole ones: what goes so high is seconds."""
+    days, rest = divmod(number, UNIT_SECONDS["d"])
+    if not days or rest:
+        return ""
+    return " (1 day)" if days == 1 else f" ({days:,.0f} days)"
 
 
 def check_report(lease: Lease, job: UUID, fraction: object, note: object) -> None:

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: ``100ms``, ``20s``, ``1m30s``."""
+"""Lengths of time as people write them: ``100ms``, ``20s``, ``1m30s``, ``7d``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ UNIT_SECONDS = {
     "s": 1.0,
     "m": 60.0,
     "h": 3_600.0,
+    "d": 86_400.0,
 }
 
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 
 
@@ -38,4 +39,4 @@ def parse_duration(text: str) -> float:
 def _complaint(given: str) -> str:
     if _NUMBER.fullmatch(given):
         return f"{given!r} has no unit; write {given}s for seconds or {given}ms for milliseconds."
-    return f"{given!r} is no length of time; write for example 100ms, 20s or 1m30s."
+    return f"{given!r} is no length of time; write for example 100ms, 20s, 1m30s or 7d."

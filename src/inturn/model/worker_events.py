@@ -42,6 +42,8 @@ class Counts(msgspec.Struct, kw_only=True):
 class Started(WorkerEvent, frozen=True, kw_only=True):
     """A worker, or a crew of so many processes, works from now on. The store has no password.
 
+    ``store_named_by``: the flag, the variable or the file that does, if it is not the app itself.
+    ``store_left``: the one that the app names, if it is another.
     ``queues_unknown``: those that no job is declared on, and that the store does not have.
     """
 
@@ -53,6 +55,8 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     processes: int
     version: str
     pid: int
+    store_named_by: str | None = None
+    store_left: str | None = None
     queues_unknown: tuple[str, ...] = ()
 
 

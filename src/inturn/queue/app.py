@@ -79,7 +79,7 @@ class App:
     """
 
     def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
-        url = os.environ.get("INTURN_STORE") if store is None else store
+        url = os.environ.get("INTURN_STORE") or None if store is None else store
         if url is None:
             raise BadInput(
                 'an App needs a store: App("sqlite:///work.db"), '

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -13,6 +14,7 @@ from inturn.store.options import read_options
 if TYPE_CHECKING:
     from inturn.store.protocol import Store
 
+_SQLITE = "sqlite:///"
 _EXAMPLES = (
     "sqlite:///work.db (a file here), sqlite:////var/lib/app/work.db (an absolute path), "
     "sqlite:///:memory:, postgresql://user@host/database"
@@ -46,6 +48,11 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
     raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")
 
 
+def is_same(url: str, other: str) -> bool:
+    """Say whether two URLs name one store: the same text, or the same file."""
+    return _place(url) == _place(other)
+
+
 def without_password(url: str) -> str:
     """Return a URL without its password, fit to be printed."""
     try:
@@ -57,6 +64,13 @@ def without_password(url: str) -> str:
         return url
     user, _, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:…@{host}"))
+
+
+def _place(url: str) -> str:
+    if not url.startswith(_SQLITE):
+        return url
+    path, _, _ = url.removeprefix(_SQLITE).partition("?")
+    return f"{_SQLITE}{os.path.realpath(path)}"
 
 
 def _check_text(url: str) -> None:

@@ -106,8 +106,9 @@ class Children:
         child = await Child.start(self._guard)
         try:
             modules = {job.kind: job.module for job in self._jobs}
+            [store] = {job.app.url for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
-                ready = await child.welcome(wire.Welcome(Program.here(), modules))
+                ready = await child.welcome(wire.Welcome(Program.here(), modules, store))
             for kind, why in ready.missing.items():
                 raise unfindable(kind, why)
         except BaseException as error:

@@ -132,9 +132,10 @@ def _check_file(file: Path) -> None:
     """Refuse a file that cannot be touched, or that is somebody's: it would be taken away."""
     try:
         if file.exists() and not _is_ours(file):
+            what = "not empty" if file.is_file() else "not a plain file"
             raise InvalidSetting(
-                f"{file} is no health file: such a file is empty. It would be removed when the "
-                f"worker ends; name one that is not there yet."
+                f"{file} is no health file: it is {what}. It would be removed when the worker "
+                f"ends; name one that is not there yet."
             )
         file.touch()
         file.unlink()  # it is there only while all is well

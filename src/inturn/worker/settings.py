@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from inturn.model import bounds, worker_events
 from inturn.model.errors import AppNotFound, InvalidStoreURL
 from inturn.queue.app import App
-from inturn.store.address import connect
+from inturn.store.address import connect, is_same, without_password
 from inturn.worker.target import find_app
 from inturn.worker.worker import Worker
+
+
+class Found(NamedTuple):
+    """An app: what it is called in full, and the store that it names itself."""
+
+    name: str
+    store: str
+
+    def store_left(self, used: str) -> str | None:
+        """Return the app's own store, fit to be printed, if the one that is used is another."""
+        return None if is_same(self.store, used) else without_password(self.store)
 
 
 class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +33,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     name: str
     store: str | None = None  # None: the app's own
+    store_named_by: str = ""  # the flag, the variable or the file that names it
     queues: tuple[str, ...] | None = None  # None: those that the app's jobs are declared on
     slots: int = 100
     lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
@@ -28,13 +41,14 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     until_empty: bool = False
     heir_of: str | None = None  # who had its place in a crew before, and is dead
 
-    def worker(self, listener: worker_events.Listener) -> tuple[str, Worker]:
-        """Import the app and make its worker; return what the app is called in full, too."""
+    def worker(self, listener: worker_events.Listener) -> tuple[Found, Worker]:
+        """Import the app and make its worker; return what was found, too."""
         named, app = find_app(self.target, Path(self.folder))
-        if self.store is not None:
+        found = Found(named, app.url)
+        if self.store is not None and self.store != app.url:
             app.use(self.store)
         _insist_on_work(named, app)
-        return named, Worker(
+        return found, Worker(
             app,
             queues=self.queues,
             slots=self.slots,

@@ -36,7 +36,7 @@ class Shift:
     """
 
     def __init__(self, settings: WorkSettings, listener: Listener) -> None:
-        self._app, self.worker = settings.worker(listener)
+        self._found, self.worker = settings.worker(listener)
         self._settings = settings
         self._stops = 0
         self._code = 0
@@ -56,8 +56,10 @@ class Shift:
         worker = self.worker
         return Started(
             worker=worker.name,
-            app=self._app,
+            app=self._found.name,
             store=without_password(worker.app.url),
+            store_named_by=self._settings.store_named_by or None,
+            store_left=self._found.store_left(worker.app.url),
             queues=tuple(worker.queues),
             kinds=worker.kinds,
             slots=self._settings.slots,

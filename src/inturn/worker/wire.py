@@ -15,10 +15,14 @@ LENGTH_BYTES = 4  # before each word, its length
 
 
 class Welcome(msgspec.Struct, frozen=True, tag=True):
-    """To a child, first: the program, and the jobs it will be asked for, kind by module."""
+    """To a child, first: the program, and the jobs it will be asked for, kind by module.
+
+    Their app is on this store, whatever the module that the child imports says.
+    """
 
     program: Program
     modules: dict[str, str]
+    store: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

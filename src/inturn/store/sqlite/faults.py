@@ -33,9 +33,7 @@ def store_error(error: sqlite3.Error, path: str) -> StoreError:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return may_not_write(path, error)
     if code == sqlite3.SQLITE_NOTADB:
-        return StoreUnavailable(
-            f"{path} is not a SQLite database. It was left as it is; name another file."
-        )
+        return not_a_database(path)
     if code == sqlite3.SQLITE_CORRUPT:
         return StoreUnavailable(
             f"{path} is damaged: {error}. Stop its workers, keep a copy, and restore a backup or "
@@ -47,6 +45,13 @@ def store_error(error: sqlite3.Error, path: str) -> StoreError:
             f"and at the system's log, then try again."
         )
     return StoreError(f"{path}: {error}. Nothing was written.")
+
+
+def not_a_database(path: str) -> StoreUnavailable:
+    """Return the error for a file that is someone's, and no database."""
+    return StoreUnavailable(
+        f"{path} is not a SQLite database. It was left as it is; name another file."
+    )
 
 
 def may_not_write(path: str, error: Exception) -> NoRights:
