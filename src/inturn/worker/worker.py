@@ -307,7 +307,7 @@ class Worker:
         quarantine = self._quarantine
         if self._hands.is_stopping or quarantine.is_closed(now, is_empty=self._hands.is_empty):
             return None
-        return self._ready.next() if quarantine.waiting is None else quarantine.waiting
+        return quarantine.next(now) or self._ready.next()
 
     async def _claim(self, queue: str, wanted: int, now: float) -> None:
         asks, was_empty = self._quarantine.asks(queue, now), self._hands.is_empty
@@ -357,7 +357,9 @@ class Worker:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
         if not (claims and claims[0].lease.alone):
             self._quarantine.found_none(queue, now)
-        elif self._is_suspect(claims[0]) and not was_empty:
+        elif not self._is_suspect(claims[0]):
+            self._quarantine.found_harmless()
+        elif not was_empty:
             self._telling.add([Settlement.release(claims[0])])
             self._quarantine.found(queue, now)
             return False
