@@ -24,6 +24,7 @@ from inturn.worker.garbage import leave_alone_what_is_there
 from inturn.worker.leaving import Leaving, end_process
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
+from inturn.worker.signals import Signalled
 
 LAST_SECONDS_MAX = 4 * PART_SECONDS_MAX  # from being told to stop at once until the process is gone
 
@@ -38,7 +39,7 @@ class Shift:
     def __init__(self, settings: WorkSettings, listener: Listener) -> None:
         self._app, self.worker = settings.worker(listener)
         self._settings = settings
-        self._stops = 0
+        self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
         self._leaving = Leaving(self._tell_left)
@@ -90,14 +91,16 @@ class Shift:
         self._tell_end()
 
     def signalled(self, number: signal.Signals) -> None:
-        """Hear a signal: stop; the second time, at once."""
-        self._stops += 1
-        if self._stops == 1:
-            self.stop(number.name)
-        elif self._stops == 2:
-            self.stop_now(number.name, code=128 + number)
-        else:
-            end_process(128 + number)
+        """Hear a signal: stop; the second time, at once; the third, end."""
+        match self._signalled.count(number):
+            case 0:
+                pass  # it was heard already
+            case 1:
+                self.stop(number.name)
+            case 2:
+                self.stop_now(number.name, code=128 + number)
+            case _:
+                end_process(128 + number)
 
     def stop(self, why: str, *, quietly: bool = False) -> None:
         """Claim nothing more, release what has not started, and finish what runs."""
