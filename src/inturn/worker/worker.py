@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
 from time import monotonic, perf_counter
-from types import CodeType
-from typing import Any
 
 from inturn.executor import Executor
 from inturn.model import bounds, worker_events
@@ -25,6 +22,7 @@ from inturn.policy.verdict import Retry
 from inturn.queue.app import App
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
+from inturn.worker.declared import kinds_of, queues_of
 from inturn.worker.hands import SLOW_SECONDS, Hands
 from inturn.worker.heritage import is_left
 from inturn.worker.parting import PART_SECONDS_MAX
@@ -35,7 +33,7 @@ from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
-from inturn.worker.vitals import Vitals
+from inturn.worker.vitals import UNUSABLE, Vitals
 from inturn.worker.waking import TROUBLE_SECONDS, Waking
 from inturn.worker.watch import Watch
 from inturn.worker.way import LeaseWay
@@ -78,7 +76,7 @@ class Worker:
         listeners: Sequence[worker_events.Listener] = (),
     ) -> None:
         self.app = app
-        self.queues = _queues_of(app) if queues is None else listed("queues", queues)
+        self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
         check_whole("slots", slots, 1, bounds.RUNNING_MAX)
         check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
@@ -92,7 +90,7 @@ class Worker:
         self._slots, self._jobs_max = slots, jobs_max
         self._prefetch = Prefetch(slots, jobs_max)
         self._quarantine = Quarantine(self.queues)
-        self._watch = Watch(_kinds_of(app), loop_seconds_max=float(loop_seconds_max))
+        self._watch = Watch(kinds_of(app), loop_seconds_max=float(loop_seconds_max))
         self._children = Children([job for job in app.jobs.values() if job.in_process])
         self._hands = Hands(
             self._make_attempts(),
@@ -118,6 +116,7 @@ class Worker:
         self._at_once = False
         self._until_empty = False
         self._heir_of: str | None = None
+        self._began: Callable[[], None] | None = None  # until it was called
         self._is_sure = False  # that nothing is left to run: it has looked twice
         self._limit: asyncio.Timeout | None = None
         self._pid = os.getpid()
@@ -137,9 +136,10 @@ class Worker:
 
         ``until_empty``: stop as well when nothing is left that may be run now. ``heir_of``: nor is
         leased to workers of this name, or of this name and a number, who are dead. ``began``:
-        called when the start hooks have run and work begins.
+        called when the start hooks have run and work begins: the store has answered the first
+        claim, or is to be asked again. One that may never be used is an error instead.
         """
-        self._until_empty, self._heir_of = until_empty, heir_of
+        self._until_empty, self._heir_of, self._began = until_empty, heir_of, began
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         waking = self._waking = Waking(self._ready)
         self._store = await self.app.lend()
@@ -165,8 +165,8 @@ class Worker:
             executor.start()
             self._hands.executor = executor
             stack.push_async_callback(self._leave)
-            began()
             await self._work_on()
+            self._begin()  # told to stop before it had asked for anything
 
     def stop(self) -> None:
         """Take nothing more; from any thread, and from a signal handler."""
@@ -248,6 +248,9 @@ class Worker:
             if await self._look_for_end():
                 return
         except StoreError as error:
+            if self._began is not None and isinstance(error, UNUSABLE):
+                raise
+            self._begin()
             self.vitals.troubled("settling", error)
             await asyncio.sleep(TROUBLE_SECONDS)
             return
@@ -256,6 +259,12 @@ class Worker:
                 await self._ready.wake.wait()
         except TimeoutError:
             self._ready.add_all()
+
+    def _begin(self) -> None:
+        """Say that work begins, once."""
+        began, self._began = self._began, None
+        if began is not None:
+            began()
 
     async def _look_for_end(self) -> bool:
         """Stop if it is to stop when nothing is left, and has looked twice; say whether to go on.
@@ -323,6 +332,7 @@ class Worker:
         if claims is None:  # nothing was claimed, whatever there is
             self._ready.add_all()
             return
+        self._begin()
         is_drained = sum(len(claim.jobs) for claim in claims) < wanted
         if is_drained:
             self._ready.remove(queue, news=news)
@@ -472,18 +482,3 @@ class Worker:
 
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
         return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
-
-
-def _queues_of(app: App) -> list[str]:
-    return sorted({job.options.queue for job in app.jobs.values()} or {"default"})
-
-
-def _kinds_of(app: App) -> dict[CodeType, str]:
-    """Return the code of every handler, with its kind."""
-    found: dict[CodeType, str] = {}
-    for kind, job in app.jobs.items():
-        for function in (job.function, inspect.unwrap(job.function)):
-            code: Any = getattr(function, "__code__", None)
-            if isinstance(code, CodeType):
-                found[code] = kind
-    return found
