@@ -25,6 +25,7 @@ from inturn.worker.children import Children
 from inturn.worker.declared import kinds_of, queues_of
 from inturn.worker.hands import SLOW_SECONDS, Hands
 from inturn.worker.heritage import is_left
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.presence import Presence
@@ -320,7 +321,7 @@ class Worker:
 
     async def _claim(self, queue: str, wanted: int, now: float) -> None:
         asks, was_empty = self._quarantine.asks(queue, now), self._hands.is_empty
-        news = self._ready.news
+        news, asked_at = self._ready.news, lease_now()
         wanted = 1 if asks else min(wanted, bounds.CLAIM_JOBS_MAX)
         claims = await self._telling.turn(
             queue,
@@ -345,7 +346,7 @@ class Worker:
             self._is_sure = False
             if was_empty:
                 self._busy_since = perf_counter()
-            runs = await self._hands.begin(claims, kept_until=now + self.lease_seconds)
+            runs = await self._hands.begin(claims, kept_until=asked_at + self.lease_seconds)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
                 self._quarantine.take(runs[0])
