@@ -89,6 +89,23 @@ async def leave_pool(name: str) -> None:
 
 
 @app.job(attempts=1)
+def leave_pool_on_thread(name: str) -> None:
+    """Leave a thread that is a daemon, as that of a ``def`` is, and that Python waits for."""
+    kept.append(ThreadPoolExecutor(thread_name_prefix=name))
+    kept[-1].submit(go_on, name)
+
+
+@app.job(attempts=1)
+def leave_daemon(name: str) -> None:
+    threading.Thread(target=go_on, args=[name], name=name).start()
+
+
+@app.job(attempts=1)
+async def leave_docile_task(name: str) -> None:
+    kept.append(asyncio.create_task(asyncio.sleep(SECONDS_MAX), name=name))
+
+
+@app.job(attempts=1)
 async def leave_process(name: str) -> None:
     child = fork.Process(target=go_on, args=[name], name=name)
     child.start()
