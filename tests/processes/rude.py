@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from inturn import App
-from tests.processes.jobs import effect, may_end
+from tests.processes.jobs import effect, folder, may_end
 
 app = App(os.environ.get("INTURN_STORE", "sqlite:///:memory:"))
 fork = multiprocessing.get_context("fork")
@@ -52,6 +52,24 @@ async def hold(name: str) -> None:
     effect("began", name, 1)
     while not may_end(name):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
+
+
+@app.job(attempts=3)
+def hold_thread(name: str) -> None:
+    effect("began", name, 1)
+    go_on(name)
+
+
+@app.job(attempts=3)
+async def cancel_all(name: str) -> None:
+    """Cancel all that is on the loop, once."""
+    if not may_end(name):
+        (folder() / f"end-{name}").touch()
+        effect("cancelled", name, 1)
+        for one in asyncio.all_tasks():
+            one.cancel()
+        await asyncio.sleep(SECONDS_MAX)
+    effect("ended", name, 1)
 
 
 @app.job(attempts=1)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from time import monotonic
 
 import inturn
-from inturn.model.errors import StoreError
+from inturn.model.errors import InturnError, StoreError
 from inturn.model.worker_events import (
     LeftBehind,
     Listener,
@@ -27,6 +27,17 @@ from inturn.worker.settings import WorkSettings
 from inturn.worker.signals import Signalled
 
 LAST_SECONDS_MAX = 4 * PART_SECONDS_MAX  # from being told to stop at once until the process is gone
+
+
+class WorkerCancelled(InturnError):
+    """A worker was cancelled from inside. What it had in hand was given back."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a handler cancelled the worker's own tasks, as `for one in asyncio.all_tasks(): "
+            "one.cancel()` does. What was in hand was given back; start the worker again, and let "
+            "handlers cancel only what they have started."
+        )
 
 
 class Shift:
@@ -79,9 +90,13 @@ class Shift:
             leave_alone_what_is_there()
             tell(started)
 
-        await worker.run(
-            until_empty=self._settings.until_empty, heir_of=self._settings.heir_of, began=began
-        )
+        settings = self._settings
+        try:
+            await worker.run(
+                until_empty=settings.until_empty, heir_of=settings.heir_of, began=began
+            )
+        except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
+            raise WorkerCancelled from None
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             end_process(self._code)

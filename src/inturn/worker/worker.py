@@ -138,7 +138,8 @@ class Worker:
         ``until_empty``: stop as well when nothing is left that may be run now. ``heir_of``: nor is
         leased to workers of this name, or of this name and a number, who are dead. ``began``:
         called when the start hooks have run and work begins: the store has answered the first
-        claim, or is to be asked again. One that may never be used is an error instead.
+        claim, or is to be asked again. One that may never be used is an error instead. When this
+        is cancelled, what runs is given back, as by ``stop_now``.
         """
         self._until_empty, self._heir_of, self._began = until_empty, heir_of, began
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
@@ -214,6 +215,9 @@ class Worker:
             if self._limit is None or not self._limit.expired():
                 raise
             self.vitals.given_up("settling")
+        except asyncio.CancelledError:
+            self._at_once = True  # whoever cancels waits for nothing: give back what is in hand
+            raise
         finally:
             self._limit = None
 
