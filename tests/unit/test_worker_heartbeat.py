@@ -63,8 +63,8 @@ class World:
             self.now += heartbeat.pause_seconds
 
 
-def heartbeat_in(world: Any) -> Heartbeat:
-    return Heartbeat(world, world, lease_seconds=30.0, sweep_seconds=10.0)
+def heartbeat_in(world: Any, *, sweep_seconds: float = 10.0) -> Heartbeat:
+    return Heartbeat(world, world, lease_seconds=30.0, sweep_seconds=sweep_seconds)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,7 @@ async def test_two_workers_that_begin_at_one_moment_do_not_sweep_at_one_moment(
     sweeps: list[list[float]] = []
     for _ in range(2):
         world = World(monkeypatch)
-        heartbeat = Heartbeat(world, world, lease_seconds=30.0, sweep_seconds=1_000.0)  # type: ignore[arg-type]
-        await world.beat_for(heartbeat, 20_000.0)
+        await world.beat_for(heartbeat_in(world, sweep_seconds=1_000.0), 20_000.0)
         sweeps.append(world.sweeps_at)
         pauses = [later - earlier for earlier, later in pairwise(world.sweeps_at)]
         assert all(750 <= pause <= 1_255 for pause in pauses), "within a quarter of its time"
