@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from inturn import App
-from tests.processes.jobs import effect, may_end
+from tests.processes.jobs import effect, folder, may_end
 
 app = App(os.environ.get("INTURN_STORE", "sqlite:///:memory:"))
 fork = multiprocessing.get_context("fork")
@@ -54,6 +54,24 @@ async def hold(name: str) -> None:
         await asyncio.sleep(0.01)
 
 
+@app.job(attempts=3)
+def hold_thread(name: str) -> None:
+    effect("began", name, 1)
+    go_on(name)
+
+
+@app.job(attempts=3)
+async def cancel_all(name: str) -> None:
+    """Cancel all that is on the loop, once."""
+    if not may_end(name):
+        (folder() / f"end-{name}").touch()
+        effect("cancelled", name, 1)
+        for one in asyncio.all_tasks():
+            one.cancel()
+        await asyncio.sleep(SECONDS_MAX)
+    effect("ended", name, 1)
+
+
 @app.job(attempts=1)
 async def leave_thread(name: str) -> None:
     threading.Thread(target=go_on, args=[name], name=name).start()
@@ -86,6 +104,23 @@ async def leave_pool(name: str) -> None:
     pool = ThreadPoolExecutor(thread_name_prefix=name)
     asyncio.get_running_loop().set_default_executor(pool)
     kept.append(asyncio.create_task(asyncio.to_thread(go_on, name)))
+
+
+@app.job(attempts=1)
+def leave_pool_on_thread(name: str) -> None:
+    """Leave a thread that is a daemon, as that of a ``def`` is, and that Python waits for."""
+    kept.append(ThreadPoolExecutor(thread_name_prefix=name))
+    kept[-1].submit(go_on, name)
+
+
+@app.job(attempts=1)
+def leave_daemon(name: str) -> None:
+    threading.Thread(target=go_on, args=[name], name=name).start()
+
+
+@app.job(attempts=1)
+async def leave_docile_task(name: str) -> None:
+    kept.append(asyncio.create_task(asyncio.sleep(SECONDS_MAX), name=name))
 
 
 @app.job(attempts=1)

@@ -23,6 +23,7 @@ from inturn.model.worker import WorkerView
 from inturn.queue.job import Call
 from inturn.store.address import connect
 from inturn.store.protocol import Store
+from inturn.worker.signals import SAME_SECONDS
 from tests.cli.support import COMMAND, INHERITED
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,7 @@ class WorkerProcess:
     def __init__(self, place: Place, number: int, target: str, *arguments: str) -> None:
         self._out, self._err = (place.folder / f"{name}-{number}" for name in ("out", "err"))
         self.name = f"w{number}"
+        self._signalled_at: dict[signal.Signals, float] = {}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*COMMAND, "work", target, "--json", "--name", self.name, *arguments],
@@ -88,8 +90,13 @@ class WorkerProcess:
 
         return until(found)[0]
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals, *, at_once: bool = False) -> None:
+        """Send a signal; the same again later than within a moment, unless ``at_once``."""
+        if not at_once and number in self._signalled_at:
+            until_then = self._signalled_at[number] + 2 * SAME_SECONDS - time.monotonic()
+            time.sleep(max(0.0, until_then))
         self.process.send_signal(number)
+        self._signalled_at[number] = time.monotonic()
 
     def kill(self) -> None:
         self.process.kill()

@@ -18,6 +18,7 @@ LEAVING = [
     rude.leave_task,
     rude.leave_blocking_task,
     rude.leave_pool,
+    rude.leave_pool_on_thread,
     rude.leave_process,
 ]
 
@@ -35,6 +36,19 @@ def test_a_worker_ends_although_a_handler_left_something(
     assert sqlite_place.effects("stopped", "hook")
     assert not sqlite_place.effects("ended", "something")
     assert not sqlite_place.views()
+
+
+@pytest.mark.parametrize(
+    "job", [rude.leave_daemon, rude.leave_docile_task], ids=lambda job: job.kind
+)
+def test_what_does_not_keep_a_process_from_ending_is_cut_off_without_a_word(
+    sqlite_place: Place, job: Job[[str], None]
+) -> None:
+    worker = _worker_with_left(sqlite_place, job)
+    assert worker.ended() == 0
+    assert [event["event"] for event in worker.events()] == ["started", "stopping", "stopped"]
+    assert sqlite_place.effects("left", "process"), "what atexit has registered was called"
+    assert not sqlite_place.effects("ended", "something")
 
 
 def test_a_crew_ends_although_a_handler_left_something(sqlite_place: Place) -> None:

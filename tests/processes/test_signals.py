@@ -66,6 +66,19 @@ def test_a_second_signal_gives_back_what_runs_and_stops_at_once(
     assert sorted(ended) == [("h1", 1, second.pid), ("h2", 1, second.pid)], "an attempt was counted"
 
 
+def test_the_same_signal_again_within_a_moment_is_no_second_one(sqlite_place: Place) -> None:
+    """As ``timeout`` sends it, to its child and then to the group. SIGINT is another one."""
+    worker = sqlite_place.work(target="tests.processes.slow_of_hearing:app")
+    sqlite_place.submit(hold.call("h"))
+    sqlite_place.began("h")
+    worker.signal(signal.SIGTERM)
+    worker.heard("stopping")
+    worker.signal(signal.SIGTERM, at_once=True)
+    worker.signal(signal.SIGINT)
+    assert worker.heard("stopping_now")["why"] == "SIGINT"
+    assert worker.ended() == 128 + signal.SIGINT
+
+
 def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(sqlite_place: Place) -> None:
     worker = sqlite_place.work()
     sqlite_place.submit(hold_loop.call("h"))

@@ -1,15 +1,70 @@
-"""The heartbeat: how often it beats."""
+"""The heartbeat: how often it beats and sweeps, and when it had better not."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from inturn.model import bounds
+from inturn.model.lease import Lease, Reclaimed
+from inturn.worker import heartbeat as heartbeat_module
 from inturn.worker.heartbeat import Heartbeat
+from inturn.worker.lease_clock import sleepless_clock
 
 NOBODY: Any = None
+LEASE: Any = Lease(1, "default", None, None, 1, 1, None, alone=False)  # type: ignore[arg-type]
+
+
+class World:
+    """A store, a worker with one lease, and a clock that each answer moves on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        self.answer_seconds = 0.0
+        self.sweeps_at: list[float] = []
+        self.kept: list[tuple[float, float]] = []
+        monkeypatch.setattr(heartbeat_module, "lease_now", lambda: self.now)
+
+    # As a store
+
+    async def extend(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Lease]:
+        self.now += self.answer_seconds
+        return []
+
+    async def reclaim(self) -> Reclaimed:
+        self.sweeps_at.append(self.now)
+        return NOBODY  # type: ignore[no-any-return]
+
+    async def beat(self, view: object) -> None: ...
+
+    # As a worker
+
+    def leases(self) -> list[Lease]:
+        return [LEASE]
+
+    def view(self) -> None: ...
+
+    def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
+        self.kept.append((asked_at, until))
+
+    def reclaimed(self, found: object) -> None: ...
+
+    def beaten(self) -> None: ...
+
+    async def beat_for(self, heartbeat: Heartbeat, seconds: float) -> None:
+        ends_at = self.now + seconds
+        while self.now < ends_at:
+            await heartbeat.step()
+            self.now += heartbeat.pause_seconds
+
+
+def heartbeat_in(world: Any, *, sweep_seconds: float = 10.0) -> Heartbeat:
+    return Heartbeat(world, world, lease_seconds=30.0, sweep_seconds=sweep_seconds)
 
 
 @pytest.mark.parametrize(
@@ -26,3 +81,57 @@ def test_a_heart_beats_every_5_s_and_three_times_for_each_lease_at_least(
 ) -> None:
     heartbeat = Heartbeat(NOBODY, NOBODY, lease_seconds=lease_seconds, sweep_seconds=sweep_seconds)
     assert heartbeat.pause_seconds == pause_seconds
+
+
+async def test_a_lease_is_prolonged_from_the_moment_the_store_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.answer_seconds = 7.0
+    await heartbeat_in(world).step()
+    assert world.kept == [(1_000.0, 1_030.0)]
+
+
+async def test_a_step_that_was_held_up_does_not_sweep_and_the_next_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It might take back its own worker's leases, which have run out while it stood still."""
+    world = World(monkeypatch)
+    heartbeat = heartbeat_in(world)
+    world.answer_seconds = 15.0
+    await heartbeat.step()
+    assert world.sweeps_at == []
+    world.answer_seconds = 14.9
+    await heartbeat.step()
+    assert len(world.sweeps_at) == 1
+
+
+async def test_two_workers_that_begin_at_one_moment_do_not_sweep_at_one_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweeps: list[list[float]] = []
+    for _ in range(2):
+        world = World(monkeypatch)
+        await world.beat_for(heartbeat_in(world, sweep_seconds=1_000.0), 20_000.0)
+        sweeps.append(world.sweeps_at)
+        pauses = [later - earlier for earlier, later in pairwise(world.sweeps_at)]
+        assert all(750 <= pause <= 1_255 for pause in pauses), "within a quarter of its time"
+    assert sweeps[0] != sweeps[1]
+
+
+def test_leases_are_counted_by_a_clock_that_goes_on_while_the_machine_sleeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("its clock has another name there")
+    told = {time.CLOCK_BOOTTIME: 7.0, time.CLOCK_MONOTONIC: 3.0}
+    monkeypatch.setattr(time, "clock_gettime", told.__getitem__)
+    assert sleepless_clock()() == 7.0
+
+
+def test_without_such_a_clock_the_usual_one_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> float:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(time, "clock_gettime", refuse)
+    assert sleepless_clock() is time.monotonic

@@ -62,6 +62,14 @@ def test_jobs_that_have_become_slow_are_not_claimed_ahead_once_some_have_ended()
     assert prefetch.wanted(SLOTS, SLOTS) <= SLOTS
 
 
+def test_when_what_was_claimed_ahead_found_no_slot_nothing_is_claimed_ahead() -> None:
+    prefetch = quick()
+    assert prefetch.wanted(SLOTS, SLOTS) > 0
+    prefetch.slowed()
+    assert prefetch.wanted(SLOTS, SLOTS) == 0
+    assert prefetch.wanted(4, 4) == SLOTS - 4
+
+
 def test_the_first_claims_are_small_and_grow_while_jobs_start_at_once() -> None:
     prefetch = Prefetch(100, JOBS_MAX)
     claims = [claim(prefetch, SMALL, seconds=0.001) for _ in range(8)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -81,6 +82,17 @@ async def test_a_child_without_work_is_ended(
         await until(lambda: not is_alive(pid))
         _, other = await result_of(jobs.where, 1)
         assert other != pid
+
+
+async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleType) -> None:
+    async with working(jobs.app, slots=1) as worker:
+        _, pid = await result_of(jobs.where, 1)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not Path(f"/proc/{pid}").exists())
+        await asyncio.sleep(0.2)  # it was waited for, which is told to this loop
+        _, other = await result_of(jobs.where, 1)
+        assert other != pid
+        assert worker.record.counts.failed == 0
 
 
 async def test_a_context_works_over_the_line(jobs: ModuleType) -> None:

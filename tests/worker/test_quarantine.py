@@ -187,6 +187,35 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
     assert ran[5:7] == ["long", "suspect"]
 
 
+async def test_001_03_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_busy(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.1)
+    ran: list[str] = []
+
+    @app.job
+    async def suspect() -> None:
+        ran.append("suspect")
+
+    @app.job(queue="busy")
+    async def work() -> None:
+        ran.append("work")
+        await asyncio.sleep(0.4)
+
+    async def submit() -> None:
+        while "suspect" not in ran:
+            await work.submit()  # the last has not ended
+            await asyncio.sleep(0.05)
+
+    await claim_and_vanish(app, 1)
+    async with working(app, slots=50), asyncio.TaskGroup() as beside, asyncio.timeout(60):
+        beside.create_task(submit())
+        await until(lambda: len(ran) > 3)
+        await take_leases(app, worker="gone")
+        await until(lambda: "suspect" in ran)
+
+
 def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
     rules = Quarantine(["a", "b"])
     assert rules.asks("a", 1.0)
@@ -211,6 +240,90 @@ def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
     assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False), "patience is as at first"
 
 
+def seconds_until_alone(
+    rules: Quarantine, suspected: list[str], *, busy: str, job_seconds: float
+) -> dict[str, float]:
+    """Return when each queue's suspect is begun, while another has a job a second for slots enough.
+
+    It is busy from the first. Every tick it asks where it is to ask first, or a queue in turn.
+    """
+    queues, left, begun = [busy, *suspected], list(suspected), dict[str, float]()
+    ends = [job_seconds]
+    waiting, arrived = 0, 0
+    for tick in range(10 * 900):
+        now = tick / 10
+        ends = [end for end in ends if end > now]
+        waiting, arrived = waiting + int(now) - arrived, int(now)
+        if rules.is_closed(now, is_empty=not ends):
+            continue
+        queue = rules.next(now) or queues[tick % len(queues)]
+        if not rules.asks(queue, now):
+            if queue == busy:
+                ends += [now + job_seconds] * waiting
+                waiting = 0
+        elif queue not in left:
+            rules.found_none(queue, now)
+        elif ends:
+            rules.found(queue, now)
+        else:
+            left.remove(queue)
+            begun[queue] = now
+            rules.take(run := suspect_run(queue))
+            rules.end(run)
+    return begun
+
+
+def suspect_run(queue: str) -> Run:
+    lease: Any = Lease(1, queue, None, None, 1, 1, None, alone=True)  # type: ignore[arg-type]
+    return Run(Claim(lease, []))
+
+
+@pytest.mark.parametrize("others", [["v"], ["u", "v", "w"]], ids=len)
+def test_001_03_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_busy(
+    others: list[str],
+) -> None:
+    """Jobs that take longer than the first patience, and begin one after the other."""
+    rules = Quarantine(["busy", *others])
+    begun = seconds_until_alone(rules, others, busy="busy", job_seconds=1.6 * PATIENCE_SECONDS)
+    assert begun.keys() == set(others)
+    assert max(begun.values()) < 12 * PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("job_seconds", [30.0, 120.0])
+def test_001_03_a_suspect_waits_for_no_more_than_four_times_the_longest_job(
+    job_seconds: float,
+) -> None:
+    rules = Quarantine(["busy", "v"])
+    begun = seconds_until_alone(rules, ["v"], busy="busy", job_seconds=job_seconds)
+    assert begun["v"] <= 4 * job_seconds
+
+
+def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> None:
+    rules = Quarantine(["a", "b"])
+    rules.found("a", 1.0)
+    now = 1.0 + PATIENCE_SECONDS
+    assert not rules.is_closed(now, is_empty=False)
+    rules.found("b", now)
+    assert not rules.is_closed(now, is_empty=False), "it goes on for as long as it has waited"
+    now += PATIENCE_SECONDS
+    assert rules.next(now) == "a"
+    rules.found("a", now)
+    assert rules.is_closed(now + 1.9 * PATIENCE_SECONDS, is_empty=False), "as patient as that"
+    assert not rules.is_closed(now, is_empty=True)
+    rules.found_none("a", now)
+    assert not rules.is_closed(now, is_empty=True)
+    assert rules.next(now) == "b", "empty as it is, it asks for the other"
+
+
+def test_a_suspect_in_a_process_of_its_own_does_not_close_the_worker() -> None:
+    rules = Quarantine(["a"])
+    rules.found("a", 1.0)
+    assert not rules.is_closed(1.0, is_empty=True)
+    rules.found_harmless()
+    assert not rules.is_closed(1.0, is_empty=False)
+    assert (rules.next(1.0), rules.asks("a", 1.0)) == ("a", True), "there may be more"
+
+
 def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty() -> None:
     rules = Quarantine(["a", "b"])
     rules.found("b", 1.0)
@@ -221,9 +334,7 @@ def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty(
 
 
 def test_while_a_suspect_runs_nothing_is_claimed() -> None:
-    rules = Quarantine(["a"])
-    lease: Any = Lease(1, "a", None, None, 1, 1, None, alone=True)  # type: ignore[arg-type]
-    run = Run(Claim(lease, []))
+    rules, run = Quarantine(["a"]), suspect_run("a")
     rules.take(run)
     assert rules.is_closed(1e9, is_empty=True)
     rules.end(None)

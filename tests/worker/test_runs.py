@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from time import monotonic
 
 import pytest
 
@@ -18,11 +17,14 @@ from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import hands as hands_module
+from inturn.worker import heartbeat
+from inturn.worker import worker as worker_module
 from inturn.worker.attempt import Attempts
 from inturn.worker.hands import Hands
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.runs import Run, Runs
 from inturn.worker.way import LeaseWay
-from tests.worker.conftest import SECONDS_MAX, until
+from tests.worker.conftest import SECONDS_MAX, until, working
 
 WORKER = "w1"
 
@@ -112,7 +114,7 @@ async def test_under_a_lease_that_has_run_out_nothing_starts(
     tickets = await app.submit_many([work.call(n) for n in range(3)])
     claim = await claim_all(app, 3)
     async with handling(app) as hands:
-        await hands.begin([claim], kept_until=monotonic() - 0.001)
+        await hands.begin([claim], kept_until=lease_now() - 0.001)
         said = await collected(hands, 1 if key else 3)
         assert hands.is_empty
     await app.run(lambda store: store.settle(said, worker=WORKER))
@@ -121,6 +123,47 @@ async def test_under_a_lease_that_has_run_out_nothing_starts(
     again = await app.run(lambda store: store.claim("default", jobs_max=3, worker=WORKER))
     assert {job.id for one in again for job in one.jobs} == {ticket.id for ticket in tickets}
     assert {job.attempt for one in again for job in one.jobs} == {1}
+
+
+async def test_what_was_claimed_before_the_machine_slept_does_not_start(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, ran = asyncio.Event(), asyncio.Event(), list[int]()
+
+    @app.job
+    async def work(n: int) -> None:
+        ran.append(n)
+        begun.set()
+        await may_end.wait()
+
+    await app.submit_many([work.using(key="a").call(n) for n in range(2)])
+    claim = await claim_all(app, 2)
+    async with handling(app) as hands, asyncio.timeout(SECONDS_MAX):
+        await hands.begin([claim], kept_until=lease_now() + 600)
+        await begun.wait()
+        monkeypatch.setattr(hands_module, "lease_now", lambda: lease_now() + 3_600)
+        may_end.set()
+        said = await collected(hands, 2)
+    assert [type(one.verdict) for one in said[0].outcomes] == [Done, Release]
+    assert ran == [0]
+    await app.run(lambda store: store.settle(said, worker=WORKER))
+
+
+@pytest.mark.parametrize("seconds", [-1e9, 1e9])
+async def test_a_worker_counts_its_leases_by_one_clock(
+    app: App, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says something else than every other clock here."""
+    for module in (hands_module, heartbeat, worker_module):
+        monkeypatch.setattr(module, "lease_now", lambda: lease_now() + seconds)
+
+    @app.job
+    async def work() -> None: ...
+
+    async with working(app, lease_seconds=600) as worker:
+        for _ in range(3):
+            await (await work.submit()).result(timeout=60)
+        assert worker.record.counts.released == 0
 
 
 async def test_a_lease_is_prolonged_only_while_it_has_not_run_out(app: App) -> None:

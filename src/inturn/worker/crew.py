@@ -30,7 +30,7 @@ from inturn.worker.member import Member, how_ended
 from inturn.worker.pulse import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.shift import LAST_SECONDS_MAX
-from inturn.worker.signals import HEARD
+from inturn.worker.signals import HEARD, Signalled
 
 KILL_SECONDS = LAST_SECONDS_MAX + 1.0  # a member ends itself before that, unless it is stopped
 FAILED = 1
@@ -59,7 +59,7 @@ class Crew:
         self._as_json, self._debug = as_json, debug
         self._members: dict[int, Member] = {}
         self._counts = Counts()  # of processes that are gone
-        self._stops = 0
+        self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
         self._stopped = asyncio.Event()
@@ -89,20 +89,22 @@ class Crew:
 
     def signalled(self, number: signal.Signals) -> None:
         """Hear a signal: stop; the second time, at once; the third, kill."""
-        self._stops += 1
         name, why = self._settings.name, number.name
         self._stopped.set()
-        if self._stops == 1:
-            running = sum(member.running for member in self._members.values())
-            self._tell(Stopping(worker=name, why=why, running=running))
-            self._order(Stop(why))
-        elif self._stops == 2:
-            self._code = 128 + number
-            self._tell(StoppingNow(worker=name, why=why))
-            self._order(StopNow(why))
-            asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill)
-        else:
-            self._kill()
+        match self._signalled.count(number):
+            case 0:
+                pass  # it was heard already
+            case 1:
+                running = sum(member.running for member in self._members.values())
+                self._tell(Stopping(worker=name, why=why, running=running))
+                self._order(Stop(why))
+            case 2:
+                self._code = 128 + number
+                self._tell(StoppingNow(worker=name, why=why))
+                self._order(StopNow(why))
+                asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill)
+            case _:
+                self._kill()
 
     def health(self) -> Health:
         """Judge by the worst of the members."""

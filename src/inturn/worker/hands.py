@@ -20,6 +20,7 @@ from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Done, Release
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import STILL_RUNS, cancel_all
 from inturn.worker.runs import Run, Runs, released
 from inturn.worker.volume import Volume, chars_of
@@ -142,7 +143,7 @@ class Hands:
     async def begin(self, claims: Sequence[Claim], *, kept_until: float = inf) -> list[Run]:
         """Start on what was claimed: a lane's jobs one by one, others side by side.
 
-        ``kept_until``: when the leases run out, by our own clock, unless they are prolonged.
+        ``kept_until``: when the leases run out, by ``lease_now``, unless they are prolonged.
         """
         offers: list[tuple[str, Any]] = []
         holds: list[Hold] = []
@@ -323,7 +324,7 @@ class Hands:
         if not hold.take() or run.is_over:
             return False
         hold.is_shed = self.volume.is_full
-        if self.is_stopping or run.is_slow or hold.is_shed or monotonic() > run.kept_until:
+        if self.is_stopping or run.is_slow or hold.is_shed or lease_now() > run.kept_until:
             self._note(hold, released(hold.job))
             return False
         run.is_started = True

@@ -7,13 +7,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
-from time import monotonic
 from typing import Protocol
 
 from inturn.model.errors import StoreError
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.store.protocol import Store
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.upkeep import Upkeep
 
 BEATS_PER_LEASE = 3
@@ -33,7 +33,7 @@ class Watched(Protocol):
         ...
 
     def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
-        """Hear that the store, asked at a time, prolonged leases until another; both monotonic."""
+        """Hear that the store, asked at a time, prolonged leases until another (``lease_now``)."""
         ...
 
     def lost(self, leases: Sequence[Lease]) -> None:
@@ -76,7 +76,7 @@ class Heartbeat:
     async def step(self) -> None:
         """Do what is due."""
         try:
-            began = monotonic()
+            began = lease_now()
             leases = self._watched.leases()
             if leases:
                 lost = await self._store.extend(leases, lease_seconds=self._lease_seconds)
@@ -87,7 +87,7 @@ class Heartbeat:
                     self._watched.lost(lost)
             self._sweep_in -= self.pause_seconds
             # A step that was held up might find its own worker's leases run out: the next sweeps.
-            if self._sweep_in <= 0 and monotonic() - began < self._lease_seconds / 2:
+            if self._sweep_in <= 0 and lease_now() - began < self._lease_seconds / 2:
                 # Not all workers at one moment.
                 self._sweep_in = self._sweep_seconds * (0.75 + self._random.random() / 2)
                 self._watched.reclaimed(await self._store.reclaim())

@@ -92,10 +92,13 @@ class Leaving:
 
 
 def _threads_left() -> list[str]:
+    """Return the threads that Python waits for: of a pool, daemons as well."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    pooled = getattr(pools, "_threads_queues", ())
     return [
         f"thread {thread.name!r}"
         for thread in threading.enumerate()
-        if not thread.daemon and thread is not threading.main_thread()
+        if thread is not threading.main_thread() and (not thread.daemon or thread in pooled)
     ]
 
 

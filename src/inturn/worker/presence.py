@@ -17,7 +17,7 @@ from inturn.store.protocol import Store
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.runs import Runs
-from inturn.worker.vitals import Vitals
+from inturn.worker.vitals import UNUSABLE, Vitals
 
 LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker ends
 
@@ -55,6 +55,7 @@ class Presence:
     ) -> AsyncIterator[None]:
         """Be known as alive, with what is in hand, for the length of a block; then as gone."""
         self._loop = asyncio.get_running_loop()
+        await self._prove_rights(store)
 
         def make(store: Store) -> Heartbeat:
             return Heartbeat(store, self, lease_seconds=lease_seconds, sweep_seconds=sweep_seconds)
@@ -73,6 +74,16 @@ class Presence:
                     await store.leave(self._name)
             except (StoreError, TimeoutError):  # then it will look as if it had died
                 self._vitals.given_up("leaving")
+
+    async def _prove_rights(self, store: Store) -> None:
+        """Write what changes nothing, for a claim that finds nothing may need no right to write."""
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS_MAX):
+                await store.leave(self._name)
+        except UNUSABLE:
+            raise
+        except (StoreError, TimeoutError):  # it is asked again, and for longer
+            pass
 
     def leases(self) -> list[Lease]:
         """Return the leases to keep."""

@@ -12,7 +12,8 @@ LOOK_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
 """How long a worker takes nothing new, the first time, so as to be empty for a suspect."""
 
-PATIENCE_SECONDS_MAX = 60.0
+PATIENCE_SECONDS_MAX = 3_600.0
+"""No suspect is put off for ever, unless handlers that take longer than this overlap for ever."""
 
 
 class Quarantine:
@@ -24,13 +25,17 @@ class Quarantine:
     goes on as before, for as long as it has waited, and is twice as patient the next time: one
     long job does not hold up the rest, and a suspect gets its turn in the end. If it happens to be
     empty meanwhile, it asks at once.
+
+    A queue that has a suspect is known until it was asked and has none. What is heard of another
+    queue makes the worker no less patient, and several such queues do not make it wait more often.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
         self._look_at = dict.fromkeys(queues, 0.0)
         self._patience = PATIENCE_SECONDS
         self._until = 0.0  # when patience ends, while the worker empties itself
-        self._put_off: str | None = None  # the queue whose suspect it went on without
+        self._on_until = 0.0  # until then it goes on, after it has waited in vain
+        self._known: dict[str, None] = {}  # queues that have a suspect, or may; in turn
         self.waiting: str | None = None  # the queue whose suspect the worker empties itself for
         self.suspect: Run | None = None  # the one that runs
 
@@ -43,15 +48,24 @@ class Quarantine:
         if self.suspect is not None:
             return True
         if is_empty and self.waiting is None:
-            self.waiting, self._put_off = self._put_off, None
+            self.waiting = next(iter(self._known), None)
         if self.waiting is None or is_empty:
             return False
         if now < self._until:
             return True
-        self._look_at[self.waiting] = now + self._patience
+        self.waiting, self._on_until = None, now + self._patience
+        self._look_at.update(dict.fromkeys(self._known, self._on_until))
         self._patience = min(2 * self._patience, PATIENCE_SECONDS_MAX)
-        self._put_off, self.waiting = self.waiting, None
         return False
+
+    def next(self, now: float) -> str | None:
+        """Return the queue that is to be asked before all others, if there is one.
+
+        A queue that has nothing but suspects does not say again and again that it has work.
+        """
+        if self.waiting is not None:
+            return self.waiting
+        return next((one for one in self._known if now >= self._look_at[one]), None)
 
     def asks(self, queue: str, now: float) -> bool:
         """Whether the next claim is to be of one job, a suspect if there is one."""
@@ -59,20 +73,32 @@ class Quarantine:
 
     def found(self, queue: str, now: float) -> None:
         """Note that there is a suspect, and that the worker was not empty."""
-        self.waiting, self._put_off, self._until = queue, None, now + self._patience
+        self._known[queue] = None
+        if now < self._on_until:
+            self._look_at[queue] = self._on_until
+        else:
+            self.waiting, self._until = queue, now + self._patience
 
     def found_none(self, queue: str, now: float) -> None:
         """Note that there is no suspect."""
         self._look_at[queue] = now + LOOK_SECONDS
+        self._known.pop(queue, None)
+        if queue == self.waiting:
+            self.waiting = None
+        if not self._known:
+            self._patience = PATIENCE_SECONDS
+
+    def found_harmless(self) -> None:
+        """Note that there is a suspect that needs no empty worker: there may be others behind."""
         self.waiting = None
-        if queue == self._put_off:
-            self._put_off = None
-        self._patience = PATIENCE_SECONDS
 
     def take(self, run: Run) -> None:
-        """Begin with a suspect; where there was one there may be more."""
+        """Begin with a suspect; where there was one there may be more, when others had a turn."""
+        queue = run.lease.queue
         self.suspect, self.waiting = run, None
-        self._look_at[run.lease.queue] = 0.0
+        self._known.pop(queue, None)
+        self._known[queue] = None
+        self._look_at[queue] = 0.0
 
     def end(self, run: Run | None) -> None:
         """Note that a run was settled or lost."""

@@ -24,7 +24,7 @@ class Run:
         self.lease: Lease = claim.lease
         self.is_keyed = claim.lease.is_keyed
         self.claimed_at = claimed_at
-        self.kept_until = kept_until  # by our own clock; later somebody else may have its jobs
+        self.kept_until = kept_until  # by ``lease_now``; later somebody else may have its jobs
         self.left = len(claim.jobs)
         self.ended: list[Outcome] = []
         self.is_started = False

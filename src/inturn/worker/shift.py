@@ -10,7 +10,7 @@ from contextlib import suppress
 from time import monotonic
 
 import inturn
-from inturn.model.errors import StoreError
+from inturn.model.errors import InturnError, StoreError
 from inturn.model.worker_events import (
     LeftBehind,
     Listener,
@@ -24,8 +24,20 @@ from inturn.worker.garbage import leave_alone_what_is_there
 from inturn.worker.leaving import Leaving, end_process
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
+from inturn.worker.signals import Signalled
 
 LAST_SECONDS_MAX = 4 * PART_SECONDS_MAX  # from being told to stop at once until the process is gone
+
+
+class WorkerCancelled(InturnError):
+    """A worker was cancelled from inside. What it had in hand was given back."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a handler cancelled the worker's own tasks, as `for one in asyncio.all_tasks(): "
+            "one.cancel()` does. What was in hand was given back; start the worker again, and let "
+            "handlers cancel only what they have started."
+        )
 
 
 class Shift:
@@ -38,7 +50,7 @@ class Shift:
     def __init__(self, settings: WorkSettings, listener: Listener) -> None:
         self._found, self.worker = settings.worker(listener)
         self._settings = settings
-        self._stops = 0
+        self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
         self._leaving = Leaving(self._tell_left)
@@ -80,9 +92,13 @@ class Shift:
             leave_alone_what_is_there()
             tell(started)
 
-        await worker.run(
-            until_empty=self._settings.until_empty, heir_of=self._settings.heir_of, began=began
-        )
+        settings = self._settings
+        try:
+            await worker.run(
+                until_empty=settings.until_empty, heir_of=settings.heir_of, began=began
+            )
+        except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
+            raise WorkerCancelled from None
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             end_process(self._code)
@@ -92,14 +108,16 @@ class Shift:
         self._tell_end()
 
     def signalled(self, number: signal.Signals) -> None:
-        """Hear a signal: stop; the second time, at once."""
-        self._stops += 1
-        if self._stops == 1:
-            self.stop(number.name)
-        elif self._stops == 2:
-            self.stop_now(number.name, code=128 + number)
-        else:
-            end_process(128 + number)
+        """Hear a signal: stop; the second time, at once; the third, end."""
+        match self._signalled.count(number):
+            case 0:
+                pass  # it was heard already
+            case 1:
+                self.stop(number.name)
+            case 2:
+                self.stop_now(number.name, code=128 + number)
+            case _:
+                end_process(128 + number)
 
     def stop(self, why: str, *, quietly: bool = False) -> None:
         """Claim nothing more, release what has not started, and finish what runs."""

@@ -8,10 +8,33 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
 HEARD = (signal.SIGTERM, signal.SIGINT)
+
+SAME_SECONDS = 0.5
+"""The same signal again within so long is the same one. ``timeout`` sends it to its child and to
+the group that its child is in; a person takes longer."""
+
+
+class Signalled:
+    """Counts how often a worker was told to stop. ``now``: a clock that only goes forward."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._times = 0
+        self._heard_at: dict[signal.Signals, float] = {}
+
+    def count(self, number: signal.Signals) -> int:
+        """Return the how-many-th signal this is; 0 if it was counted a moment ago."""
+        now = self._now()
+        if number in self._heard_at and now - self._heard_at[number] < SAME_SECONDS:
+            return 0
+        self._heard_at[number] = now
+        self._times += 1
+        return self._times
 
 
 class SignalThread:

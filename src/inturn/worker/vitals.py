@@ -7,13 +7,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from inturn.model.errors import StoreUnavailable
+from inturn.model.errors import (
+    FunctionsDiffer,
+    NoRights,
+    SchemaMissing,
+    SchemaTaken,
+    SchemaTooNew,
+    StoreUnavailable,
+)
 from inturn.model.worker_events import PruneFailed, StoreBack, StoreTroubled
 from inturn.worker.pulse import TURN_SECONDS, Health, Pulse
 from inturn.worker.record import Record
 
 SILENT_SECONDS = 3.0
 """For so long a store may leave a question without an answer before it is said that it does."""
+
+UNUSABLE = (NoRights, SchemaMissing, SchemaTaken, SchemaTooNew, FunctionsDiffer)
+"""What a person has to mend. A worker that never got further ends with it; one that did goes on
+asking, for what was taken away by mistake may come back."""
 
 
 class Vitals:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from inturn.log import log_loop_blocked, log_loop_crowded, log_not_ended
-from inturn.queue.job import Job
 from inturn.worker.interrupt import Deadline
 
 GRACE_SECONDS = 1.0
@@ -148,17 +146,6 @@ class Watch:
             log_loop_blocked(kind, alone, where)
         else:
             log_loop_crowded(kind, together, where)
-
-
-def codes_of(*jobs: Job[Any, Any]) -> dict[CodeType, str]:
-    """Return the code of every handler, with its kind."""
-    found: dict[CodeType, str] = {}
-    for job in jobs:
-        for function in (job.function, inspect.unwrap(job.function)):
-            code: Any = getattr(function, "__code__", None)
-            if isinstance(code, CodeType):
-                found[code] = job.kind
-    return found
 
 
 def took_too_long(seconds: float) -> TimeoutError:

@@ -23,9 +23,12 @@ from inturn.policy.verdict import Retry
 from inturn.queue.app import App
 from inturn.queue.job import Job
 from inturn.worker.attempt import Attempts
+from inturn.worker.beside import beside
 from inturn.worker.children import Children
+from inturn.worker.declared import codes_of, queues_of
 from inturn.worker.hands import SLOW_SECONDS, Hands
-from inturn.worker.heritage import is_left
+from inturn.worker.last_look import LastLook
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.presence import Presence
@@ -34,9 +37,9 @@ from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
-from inturn.worker.vitals import Vitals
+from inturn.worker.vitals import UNUSABLE, Vitals
 from inturn.worker.waking import TROUBLE_SECONDS, Waking
-from inturn.worker.watch import Watch, codes_of
+from inturn.worker.watch import Watch
 from inturn.worker.way import LeaseWay
 
 POLL_SECONDS = 2.0
@@ -77,7 +80,7 @@ class Worker:
         listeners: Sequence[worker_events.Listener] = (),
     ) -> None:
         self.app = app
-        self.queues = _queues_of(app) if queues is None else listed("queues", queues)
+        self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
         check_whole("slots", slots, 1, bounds.RUNNING_MAX)
         check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
@@ -119,9 +122,8 @@ class Worker:
             reclaimed=self._take_back,
         )
         self._at_once = False
-        self._until_empty = False
-        self._heir_of: str | None = None
-        self._is_sure = False  # that nothing is left to run: it has looked twice
+        self._last_look = LastLook()
+        self._began: Callable[[], None] | None = None  # until it was called
         self._limit: asyncio.Timeout | None = None
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -140,9 +142,11 @@ class Worker:
 
         ``until_empty``: stop as well when nothing is left that may be run now. ``heir_of``: nor is
         leased to workers of this name, or of this name and a number, who are dead. ``began``:
-        called when the start hooks have run and work begins.
+        called when the start hooks have run and work begins: the store has answered the first
+        claim, or is to be asked again. One that may never be used is an error instead. When this
+        is cancelled, what runs is given back, as by ``stop_now``.
         """
-        self._until_empty, self._heir_of = until_empty, heir_of
+        self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         waking = self._waking = Waking(self._ready)
         self._store = await self.app.lend()
@@ -161,15 +165,20 @@ class Worker:
             await self._children.start()
             stack.enter_context(self._watch.watching())
             await stack.enter_async_context(self._kept())
-            self._start_listening(stack, waking)
+            await stack.enter_async_context(
+                beside(
+                    waking.listen(self._store, self.queues, self.vitals),
+                    self.vitals.turn_over(lambda: self._store.trouble),
+                )
+            )
             executor = Executor(
                 shards=1, slots=self._slots, queue_size=self._jobs_max, max_attempts=1
             )
             executor.start()
             self._hands.executor = executor
             stack.push_async_callback(self._leave)
-            began()
             await self._work_on()
+            self._begin()  # told to stop before it had asked for anything
 
     def stop(self) -> None:
         """Take nothing more; from any thread, and from a signal handler."""
@@ -238,6 +247,9 @@ class Worker:
             if self._limit is None or not self._limit.expired():
                 raise
             self.vitals.given_up("settling")
+        except asyncio.CancelledError:
+            self._at_once = True  # whoever cancels waits for nothing: give back what is in hand
+            raise
         finally:
             self._limit = None
 
@@ -273,6 +285,9 @@ class Worker:
             if await self._look_for_end():
                 return
         except StoreError as error:
+            if self._began is not None and isinstance(error, UNUSABLE):
+                raise
+            self._begin()
             self.vitals.troubled("settling", error)
             await asyncio.sleep(TROUBLE_SECONDS)
             return
@@ -282,20 +297,23 @@ class Worker:
         except TimeoutError:
             self._ready.add_all()
 
+    def _begin(self) -> None:
+        """Say that work begins, once."""
+        began, self._began = self._began, None
+        if began is not None:
+            began()
+
     async def _look_for_end(self) -> bool:
         """Stop if it is to stop when nothing is left, and has looked twice; say whether to go on.
 
         False: there is nothing to do but to wait.
         """
-        if not (self._until_empty and self._is_done()) or self._ready:
+        if not (self._last_look.is_wanted and self._is_done()) or self._ready:
             return False
-        if self._heir_of is not None:
-            if await is_left(self._store, self._heir_of, heir=self.name):
-                return False
-            self._heir_of, self._is_sure = None, False  # it may have come back since we looked
-        if self._is_sure:
+        if await self._last_look.is_left(self._store, heir=self.name):
+            return False
+        if self._last_look.is_last():
             self.stop()
-        self._is_sure = True
         self._quarantine.look_soon()
         self._ready.add_all()
         return True
@@ -332,11 +350,11 @@ class Worker:
         quarantine = self._quarantine
         if self._hands.is_stopping or quarantine.is_closed(now, is_empty=self._hands.is_empty):
             return None
-        return self._ready.next() if quarantine.waiting is None else quarantine.waiting
+        return quarantine.next(now) or self._ready.next()
 
     async def _claim(self, queue: str, wanted: int, now: float) -> None:
         asks, was_empty = self._quarantine.asks(queue, now), self._hands.is_empty
-        news = self._ready.news
+        news, asked_at = self._ready.news, lease_now()
         wanted = 1 if asks else min(wanted, bounds.CLAIM_JOBS_MAX)
         claims = await self._telling.turn(
             queue,
@@ -348,6 +366,7 @@ class Worker:
         if claims is None:  # nothing was claimed, whatever there is
             self._ready.add_all()
             return
+        self._begin()
         is_drained = sum(len(claim.jobs) for claim in claims) < wanted
         if is_drained:
             self._ready.remove(queue, news=news)
@@ -357,10 +376,10 @@ class Worker:
             if self._limit is not None and not self._at_once:
                 self._limit.reschedule(None)  # told to stop meanwhile: they are to be given back
             self._prefetch.claimed([job.payload for claim in claims for job in claim.jobs])
-            self._is_sure = False
+            self._last_look.found()
             if was_empty:
                 self._busy_since = perf_counter()
-            runs = await self._hands.begin(claims, kept_until=now + self.lease_seconds)
+            runs = await self._hands.begin(claims, kept_until=asked_at + self.lease_seconds)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and self._is_suspect(claims[0]):
                 self._quarantine.take(runs[0])
@@ -382,7 +401,9 @@ class Worker:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
         if not (claims and claims[0].lease.alone):
             self._quarantine.found_none(queue, now)
-        elif self._is_suspect(claims[0]) and not was_empty:
+        elif not self._is_suspect(claims[0]):
+            self._quarantine.found_harmless()
+        elif not was_empty:
             self._telling.add([Settlement.release(claims[0])])
             self._quarantine.found(queue, now)
             return False
@@ -462,19 +483,6 @@ class Worker:
 
     # Parts
 
-    def _start_listening(self, stack: AsyncExitStack, waking: Waking) -> None:
-        beside = [
-            asyncio.create_task(waking.listen(self._store, self.queues, self.vitals)),
-            asyncio.create_task(self.vitals.turn_over(lambda: self._store.trouble)),
-        ]
-
-        async def end() -> None:
-            for one in beside:
-                one.cancel()
-            await asyncio.wait(beside)
-
-        stack.push_async_callback(end)
-
     def _kept(self) -> AbstractAsyncContextManager[None]:
         return self.presence.kept(
             self._store,
@@ -489,7 +497,3 @@ class Worker:
 
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
         return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
-
-
-def _queues_of(app: App) -> list[str]:
-    return sorted({job.options.queue for job in app.jobs.values()} or {"default"})

@@ -1,0 +1,177 @@
+"""The parent of a crew: when it starts a process again, what its signals do, and its health.
+
+Its processes are made up here; tests/processes has real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from inturn.model.worker_events import Counts, MemberDied, Started, WorkerEvent
+from inturn.policy.restart import restart_seconds
+from inturn.worker import crew as crew_module
+from inturn.worker.crew import Crew
+from inturn.worker.line import Begin, Stop, StopNow, Up
+from inturn.worker.pulse import Health
+from inturn.worker.settings import WorkSettings
+from inturn.worker.signals import SAME_SECONDS, Signalled
+
+SECONDS_MAX = 60.0
+STARTED = Started(
+    worker="c-1", app="shop:app", store="", queues=(), kinds=(), slots=1, processes=1, version="",
+    pid=1,
+)  # fmt: skip
+
+
+class FakeMember:
+    """Comes up at once, and lives until it is killed; or dies at once, if the crew is ``deadly``.
+
+    Ordered to stop it does not, as one whose job never ends.
+    """
+
+    is_deadly = False
+    made: list[FakeMember]
+
+    def __init__(self, name: str, up: Callable[[Up], None]) -> None:
+        self.name, self._up = name, up
+        self.counts, self.running, self.pid = Counts(), 0, 1
+        self.is_up = self.is_finished = False
+        self.orders: list[Any] = []
+        self._killed = asyncio.Event()
+        self.made.append(self)
+
+    async def live(self, command: Sequence[str], begin: Begin) -> int:
+        self.is_up = True
+        self._up(Up(STARTED))
+        if self.is_deadly:
+            return 3
+        await self._killed.wait()
+        return -signal.SIGKILL
+
+    def order(self, order: Any) -> None:
+        self.orders.append(order)
+
+    def kill(self) -> None:
+        self._killed.set()
+
+    def lived_seconds(self, now: float) -> float:
+        return 0.0
+
+    def health(self, now: float) -> Health:
+        return Health(healthy=True)
+
+
+class World:
+    """A crew, what it said, and a clock that is moved by hand."""
+
+    def __init__(self, processes: int, heard: Callable[[World], None] = lambda _: None) -> None:
+        self.now = 1_000.0
+        self.said: list[WorkerEvent] = []
+        self._heard = heard
+        self.crew = Crew(
+            WorkSettings(target="shop:app", folder=".", name="c"),
+            processes=processes,
+            command=["none"],
+            listener=self._hear,
+            as_json=True,
+            debug=False,
+        )
+
+    def _hear(self, event: WorkerEvent) -> None:
+        self.said.append(event)
+        self._heard(self)
+
+    @property
+    def deaths(self) -> list[MemberDied]:
+        return [one for one in self.said if isinstance(one, MemberDied)]
+
+    def orders(self) -> list[list[type]]:
+        return [[type(order) for order in member.orders] for member in FakeMember.made]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    def made(*arguments: Any) -> World:
+        monkeypatch.setattr(crew_module, "Signalled", lambda: Signalled(lambda: world.now))
+        world: World = World(*arguments)
+        return world
+
+    monkeypatch.setattr(crew_module, "Member", FakeMember)
+    monkeypatch.setattr(crew_module, "KILL_SECONDS", 1e6)
+    monkeypatch.setattr(FakeMember, "made", [], raising=False)
+    return made
+
+
+async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop_after_four(world: World) -> None:
+        if len(world.deaths) == 4:
+            world.crew.signalled(signal.SIGTERM)
+
+    monkeypatch.setattr(FakeMember, "is_deadly", True)
+    world = make(1, stop_after_four)
+    async with asyncio.timeout(SECONDS_MAX):
+        await world.crew.run()
+    waits = [one.restart_seconds for one in world.deaths]
+    assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
+    assert waits == sorted(set(waits))
+
+
+async def test_the_first_signal_stops_a_second_hurries_and_a_third_kills(
+    make: Callable[..., World],
+) -> None:
+    world = make(2)
+    running = asyncio.create_task(world.crew.run())
+    await until(lambda: len(FakeMember.made) == 2)
+    world.crew.signalled(signal.SIGTERM)
+    world.now += 0.9 * SAME_SECONDS
+    world.crew.signalled(signal.SIGTERM)
+    assert world.orders() == [[Stop]] * 2, "within a moment it is the same one"
+    world.now += SAME_SECONDS
+    world.crew.signalled(signal.SIGTERM)
+    assert world.orders() == [[Stop, StopNow]] * 2
+    world.now += SAME_SECONDS
+    world.crew.signalled(signal.SIGTERM)
+    async with asyncio.timeout(SECONDS_MAX):
+        assert await running == 128 + signal.SIGTERM
+    assert not world.deaths, "nothing is started again"
+
+
+async def test_a_process_that_fails_while_its_crew_stops_is_no_good_end(
+    make: Callable[..., World],
+) -> None:
+    world = make(2)
+    running = asyncio.create_task(world.crew.run())
+    await until(lambda: len(FakeMember.made) == 2)
+    world.crew.signalled(signal.SIGTERM)
+    for member in FakeMember.made:
+        member.kill()
+    async with asyncio.timeout(SECONDS_MAX):
+        assert await running == 1
+
+
+async def test_a_crew_is_not_well_before_all_of_it_has_begun(make: Callable[..., World]) -> None:
+    world = make(2)
+    assert not world.crew.health().healthy
+    running = asyncio.create_task(world.crew.run())
+    await until(lambda: FakeMember.made)
+    health = world.crew.health()
+    assert (health.healthy, health.why) == (False, "not all of its processes have begun")
+    await until(lambda: len(FakeMember.made) == 2)
+    assert world.crew.health().healthy
+    world.crew.signalled(signal.SIGTERM)
+    for member in FakeMember.made:
+        member.kill()
+    await running
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
