@@ -164,13 +164,13 @@ class Worker:
             stack.push_async_callback(self._children.stop)
             await self._children.start()
             stack.enter_context(self._watch.watching())
-            await stack.enter_async_context(self._kept())
             await stack.enter_async_context(
-                beside(
+                beside(  # first: it may take a while to connect, and to end
                     waking.listen(self._store, self.queues, self.vitals),
                     self.vitals.turn_over(lambda: self._store.trouble),
                 )
             )
+            await stack.enter_async_context(self._kept())
             executor = Executor(
                 shards=1, slots=self._slots, queue_size=self._jobs_max, max_attempts=1
             )
