@@ -303,6 +303,22 @@ def test_a_job_may_say_when_to_come_back() -> None:
     assert [event.delay_seconds for event in seen.of(events.Retried)] == [600.0] * 3
 
 
+def test_what_is_not_counted_leaves_all_attempts_to_what_is() -> None:
+    later = RetryLater(after=600, counted=False)
+    raised: list[Exception] = [later, later, later, ValueError("once")]
+
+    async def job() -> str:
+        if raised:
+            raise raised.pop(0)
+        return "done"
+
+    async def main() -> None:
+        async with Running(max_attempts=2) as executor:
+            assert await (await executor.submit("one", job)).result() == "done"
+
+    jump(main)
+
+
 @pytest.mark.parametrize(
     "after",
     [float("nan"), Decimal("nan"), timedelta(seconds=5), "30", None, 10**400],
@@ -420,7 +436,8 @@ async def test_004_15_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bo
         assert await (await executor.submit("one", fine)).result(SECONDS_MAX) == "fine"
         await executor.barrier("one")
         assert executor.depths() == [0, 0, 0, 0]
-    assert len(seen.failures) == 4
+    assert len(seen.failures) == len(seen.of(events.Failed)) == 4
+    assert not seen.of(events.Cancelled), "what stood behind it has failed: nobody cancelled it"
     assert [event.left for event in seen.of(events.Halted)] == [3]
 
 

@@ -105,6 +105,26 @@ async def test_all_shards_together_are_bounded() -> None:
         await (await waiting).result(SECONDS_MAX)
 
 
+async def test_all_shards_together_are_bounded_for_a_key_that_has_a_line() -> None:
+    gate = asyncio.Event()
+    async with Running(slots=1, queue_size=10, depth_max=1, enqueue_timeout=0) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", fine)
+        with pytest.raises(ShardFull, match="raise depth_max"):
+            await executor.submit("one", fine)
+        gate.set()
+
+
+async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
+    gate = asyncio.Event()
+    async with Running(slots=1, queue_size=10, depth_max=3) as executor:
+        await executor.submit("one", gate.wait)
+        batch = [(f"key {n}", fine) for n in range(4)]
+        with pytest.raises(ShardFull, match="never fit"):
+            await asyncio.wait_for(executor.submit_many(batch, timeout="1h"), SECONDS_MAX)
+        gate.set()
+
+
 async def test_all_shards_together_are_bounded_for_a_batch_too() -> None:
     gate = asyncio.Event()
     async with Running(

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 import inturn
 from inturn.executor import LocalTicket
 from inturn.executor.room import Offer
+from inturn.executor.thread_slots import SlotThread
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
@@ -392,3 +393,16 @@ async def test_a_body_that_fails_still_drains() -> None:
             ticket = await executor.submit("one", fine)
             raise RuntimeError("body")
     assert ticket.value == "fine"
+
+
+async def test_threads_have_ended_when_a_stop_returns() -> None:
+    def threads() -> list[SlotThread]:
+        return [one for one in threading.enumerate() if isinstance(one, SlotThread)]
+
+    before = set(threads())
+    async with Running(slots=4) as executor:
+        for key in "abcd":
+            await executor.submit(key, lambda: time.sleep(0.01))
+        await executor.barrier("a")
+        assert set(threads()) - before
+    assert not set(threads()) - before

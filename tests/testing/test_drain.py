@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from inturn.model.job import JobState
 from inturn.queue.context import Context
 from inturn.testing import private
 from inturn.testing.errors import DrainTimeout
+from tests.testing import process_jobs
 from tests.testing.conftest import START, Shop
 
 
@@ -343,3 +345,10 @@ async def test_after_a_drain_that_was_cancelled_there_may_be_another(shop: Shop)
             await drain
         may_begin.set()
         assert len((await sandbox.drain()).done) == 1
+
+
+async def test_a_job_for_a_process_of_its_own_runs_in_the_tests() -> None:
+    async with private(process_jobs.app) as sandbox:
+        ticket = await process_jobs.where.submit()
+        await sandbox.drain()
+        assert await ticket.result(timeout=10) == os.getpid()
