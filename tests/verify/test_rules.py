@@ -381,6 +381,27 @@ def test_a_settle_that_is_refused_after_a_lost_connection_may_have_happened() ->
     assert story.broken() == set()
 
 
+def test_a_job_that_a_sweep_buried_has_not_ended_by_a_settlement_that_came_later() -> None:
+    """Its worker stood still, and was refused when it went on, after a connection was lost."""
+    story = Story()
+    story.submit(job(A, attempts_max=1))
+    story.submit(job(B))
+    story.claim("worker-1-1", 1, (A, 1, 1), alone=True)
+    story.say("run", history.Fault(name="stop-worker", target="worker-1-1"))
+    story.now += 5.0
+    story.say("worker-2-1", history.Reclaimed(leases=1, suspects=0, buried=1))
+    story.done("worker-2-1", 2, B, 2)
+    story.say("run", history.Mended(name="stop-worker", target="worker-1-1"))
+    story.run("worker-1-1", 1, A, ok=False)
+    story.say("run", history.Fault(name="kill-backend", target="server"))
+    story.settle("worker-1-1", 1, A, "bury", answer=False)
+    story.say("worker-1-1", history.Refused(call=story.calls, error="LeaseLost"))
+    story.end(A, JobState.DEAD, "its worker died 1 times while running it alone")
+    assert "order" not in story.broken()
+    story.end(A, JobState.DEAD, "failed: no such article")
+    assert "order" in story.broken()
+
+
 def test_a_worker_that_is_told_to_stop_while_it_still_begins_does_not_end_by_itself() -> None:
     story = sound()
     story.ends = {"worker-1-2": -signal.SIGTERM}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
 from inturn.model.job import JobState
 from inturn.verify.counts import MARGIN_SECONDS, Counts
+from inturn.verify.final import crashes_in
 from inturn.verify.ledger import Ledger, Run
 
 IN_PROCESS = frozenset({"isolated", "eats"})
@@ -34,7 +34,7 @@ def causes(ledger: Ledger) -> Iterator[str]:
             for one in ledger.settles_of[job]
         )
         is_forsaken = any(_is_given_up(ledger, other) for other in planned.after)
-        may_crash = reason is None or _crashes(reason) is not None
+        may_crash = reason is None or crashes_in(reason) is not None
         if has_failed or is_forsaken or (may_crash and counts.most(job) >= planned.attempts_max):
             continue
         yield (
@@ -88,7 +88,7 @@ def suspects(ledger: Ledger) -> Iterator[str]:
     """
     counts = Counts(ledger)
     for job, (_, reason) in _letters(ledger):
-        crashes = _crashes(reason)
+        crashes = crashes_in(reason)
         if crashes is not None and crashes > counts.crashes_max(job):
             yield (
                 f"job {job} was buried for {crashes} crashes, and was alone in a worker that died "
@@ -147,9 +147,3 @@ def _letters(ledger: Ledger) -> Iterator[tuple[UUID, tuple[int, str]]]:
     for job, found in ledger.final.jobs.items():
         if found.state is JobState.DEAD:
             yield job, (found.attempts, found.reason or "")
-
-
-def _crashes(reason: str) -> int | None:
-    """Return for how many crashes a job was buried; None if for something else."""
-    found = re.match(r"its worker died (\d+) times ", reason)
-    return None if found is None else int(found[1])

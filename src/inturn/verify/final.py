@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID
@@ -23,6 +24,12 @@ class FinalJob(msgspec.Struct, frozen=True, array_like=True):
     state: JobState
     attempts: int = 0
     reason: str | None = None
+
+
+def crashes_in(reason: str | None) -> int | None:
+    """Return for how many crashes a job was buried, by a sweep; None if for something else."""
+    found = re.match(r"its worker died (\d+) times ", reason or "")
+    return None if found is None else int(found[1])
 
 
 class Final(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from inturn.model.job import JobState
 from inturn.verify import history
-from inturn.verify.final import Final
+from inturn.verify.final import Final, crashes_in
 
 # A store that loses its connection in the middle of a settle settles again, and may find that it
 # had settled: the lease is gone, and nobody knows which of the two it was. What was to be cut is
@@ -257,8 +257,15 @@ class Ledger:
     def _fits(self, settle: Settle, state: JobState | None) -> bool:
         if not self.ends(settle) or settle.is_taken is False:
             return False
+        if settle.is_taken is None and self._is_swept(settle.verdict.job):
+            return False
         wanted = JobState.DONE if settle.verdict.said == "done" else JobState.DEAD
         return settle.is_taken is True or state is wanted
+
+    def _is_swept(self, job: UUID) -> bool:
+        """Whether a sweep buried a job, whoever else would have later and was refused."""
+        letter = self.dropped.get(job) or self.final.jobs.get(job)
+        return letter is not None and crashes_in(letter.reason) is not None
 
     # Taking in what was said
 
