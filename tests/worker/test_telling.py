@@ -280,6 +280,7 @@ async def test_what_will_not_start_soon_is_given_back(
 ) -> None:
     for module in (hands, worker):
         monkeypatch.setattr(module, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "POLL_SECONDS", 0.05)  # it looks again, and again
     may_end, begun = asyncio.Event(), asyncio.Event()
 
     @app.job
@@ -289,6 +290,7 @@ async def test_what_will_not_start_soon_is_given_back(
 
     async with working(app, slots=1) as one:
         one._prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
+        one._prefetch.window = 20
         tickets = await app.submit_many([work.call() for _ in range(20)])
         await begun.wait()
         try:
@@ -298,6 +300,8 @@ async def test_what_will_not_start_soon_is_given_back(
                 (JobState.RUNNING, 1),
                 *[(JobState.WAITING, 0)] * 19,
             ]
+            await asyncio.sleep(1.0)
+            assert one.record.counts.released == 19  # nor were they claimed again
         finally:
             may_end.set()
         for ticket in tickets:

@@ -423,7 +423,7 @@ class Worker:
             self._quarantine.end(run)
         if count:
             now = perf_counter()
-            self._prefetch.ended(count, now - self._busy_since)
+            self._prefetch.ended(ran, now - self._busy_since)  # not what was only given back
             self._prefetch.returned(ran, chars)
             self._busy_since = now
 
