@@ -10,4 +10,4 @@ from tests.processes.jobs import app
 
 __all__ = ["app"]
 
-signals.SAME_SECONDS = 1_000.0
+signals.SAME_SECONDS.update(dict.fromkeys(signals.HEARD, 1_000.0))

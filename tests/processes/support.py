@@ -93,7 +93,7 @@ class WorkerProcess:
     def signal(self, number: signal.Signals, *, at_once: bool = False) -> None:
         """Send a signal; the same again later than within a moment, unless ``at_once``."""
         if not at_once and number in self._signalled_at:
-            until_then = self._signalled_at[number] + 2 * SAME_SECONDS - time.monotonic()
+            until_then = self._signalled_at[number] + 2 * SAME_SECONDS[number] - time.monotonic()
             time.sleep(max(0.0, until_then))
         self.process.send_signal(number)
         self._signalled_at[number] = time.monotonic()

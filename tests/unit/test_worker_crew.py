@@ -130,13 +130,13 @@ async def test_the_first_signal_stops_a_second_hurries_and_a_third_kills(
     running = asyncio.create_task(world.crew.run())
     await until(lambda: len(FakeMember.made) == 2)
     world.crew.signalled(signal.SIGTERM)
-    world.now += 0.9 * SAME_SECONDS
+    world.now += 0.9 * SAME_SECONDS[signal.SIGTERM]
     world.crew.signalled(signal.SIGTERM)
     assert world.orders() == [[Stop]] * 2, "within a moment it is the same one"
-    world.now += SAME_SECONDS
+    world.now += SAME_SECONDS[signal.SIGTERM]
     world.crew.signalled(signal.SIGTERM)
     assert world.orders() == [[Stop, StopNow]] * 2
-    world.now += SAME_SECONDS
+    world.now += SAME_SECONDS[signal.SIGTERM]
     world.crew.signalled(signal.SIGTERM)
     async with asyncio.timeout(SECONDS_MAX):
         assert await running == 128 + signal.SIGTERM

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from signal import SIGINT, SIGTERM
+from signal import SIGINT, SIGTERM, Signals
+
+import pytest
 
 from inturn.worker.signals import SAME_SECONDS, Signalled
 
@@ -17,17 +19,26 @@ class Hand:
         return self.seconds
 
 
-def test_a_signal_that_comes_twice_within_a_moment_is_one() -> None:
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+def test_a_signal_that_comes_twice_within_a_moment_is_one(number: Signals) -> None:
+    clock, moment = Hand(), SAME_SECONDS[number]
+    signalled = Signalled(clock)
+    assert signalled.count(number) == 1
+    clock.seconds += 0.9 * moment
+    assert signalled.count(number) == 0
+    clock.seconds += 0.2 * moment
+    assert signalled.count(number) == 2, "a moment after the first, whatever came between"
+    assert signalled.count(number) == 0, "so is the second"
+    clock.seconds += moment
+    assert signalled.count(number) == 3
+
+
+def test_ctrl_c_counts_again_as_quickly_as_a_person_presses_it() -> None:
     clock = Hand()
     signalled = Signalled(clock)
-    assert signalled.count(SIGTERM) == 1
-    clock.seconds += 0.9 * SAME_SECONDS
-    assert signalled.count(SIGTERM) == 0
-    clock.seconds += 0.2 * SAME_SECONDS
-    assert signalled.count(SIGTERM) == 2, "a moment after the first, whatever came between"
-    assert signalled.count(SIGTERM) == 0, "so is the second"
-    clock.seconds += SAME_SECONDS
-    assert signalled.count(SIGTERM) == 3
+    assert signalled.count(SIGINT) == 1
+    clock.seconds += 0.15
+    assert signalled.count(SIGINT) == 2
 
 
 def test_another_signal_counts_at_once_and_neither_hides_the_other() -> None:

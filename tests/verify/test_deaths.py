@@ -312,18 +312,39 @@ def test_a_crash_that_nobody_wrote_down_is_one_that_a_worker_died_of(killed: boo
 
 
 @pytest.mark.parametrize(
-    ("kind", "ends", "broken"),
-    [("plain", False, {"suspects"}), ("plain", True, set()), ("isolated", False, set())],
-    ids=["beside it", "after it", "in a process"],
+    ("ends", "broken"), [(False, {"suspects"}), (True, set())], ids=["beside it", "after it"]
 )
-def test_a_suspect_begins_beside_nothing_that_runs(kind: str, ends: bool, broken: set[str]) -> None:
+@pytest.mark.parametrize("kinds", [("plain", "plain"), ("isolated", "plain"), ("plain", "eats")])
+def test_a_suspect_begins_beside_nothing_that_runs(
+    kinds: tuple[str, str], ends: bool, broken: set[str]
+) -> None:
     story = Story()
-    story.submit(job(A, key=None), job(C, key=None, kind=kind))
+    story.submit(job(A, key=None, kind=kinds[0]), job(C, key=None, kind=kinds[1]))
     story.claim(W1, 1, (A, 1, 1), key=None)
-    story.run(W1, 1, A, ends=ends)
+    story.run(runner(kinds[0]), 1, A, ends=ends)
+    story.now -= 1.5  # the lease of the first has not run out
+    story.claim(W1, 2, (C, 1, 1), key=None, alone=True)
+    story.run(runner(kinds[1]), 2, C, ends=False)
+    story.is_drained = False
+    assert story.broken() - {"drained", "accounted"} == broken
+
+
+def runner(kind: str) -> str:
+    """Return who writes down that a job of the first worker runs."""
+    return W1 if kind == "plain" else f"child-{kind}"
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated"])
+def test_a_process_of_a_job_is_killed_with_its_lease_and_writes_no_end(kind: str) -> None:
+    story = Story()
+    story.submit(job(A, key=None, kind=kind), job(C, key=None))
+    story.claim(W1, 1, (A, 1, 1), key=None)
+    story.run(runner(kind), 1, A, ends=False)
+    story.now += 5.0
     story.claim(W1, 2, (C, 1, 1), key=None, alone=True)
     story.run(W1, 2, C, ends=False)
     story.is_drained = False
+    broken = {"suspects"} if kind == "plain" else set()
     assert story.broken() - {"drained", "accounted"} == broken
 
 

@@ -43,6 +43,24 @@ SCRIPT = """
 """
 
 
+SCRIPT_WITH_PROCESS = """
+    import os, signal, time
+    import inturn
+    from inturn.worker import quarantine
+
+    quarantine.LOOK_SECONDS = 0.2
+    app = inturn.App()
+
+    @app.job(attempts=1, process=True)
+    def suspect() -> None:
+        time.sleep(1)
+
+    @app.job(attempts=1)
+    def poison() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
@@ -63,16 +81,25 @@ async def test_001_06_a_job_that_kills_its_worker_is_buried_and_its_neighbours_a
     new = [NewJob(kind="work", payload=f'{{"n":{n}}}', key=key, attempts_max=1) for n in range(10)]
     new.insert(POISON, NewJob(kind="poison", payload="{}", key=key, attempts_max=2))
     await app.run(lambda store: store.enqueue(new))
+    deaths = await deaths_until_settled(app, sys.executable, str(script))
+    [letter] = (await app.run(lambda store: store.dead_letters())).rows
+    assert (letter.job.id, letter.attempts) == (new[POISON].id, 2)
+    assert deaths == 3, "once in company, which does not count, and twice alone"
+    assert await app.run(lambda store: store.check()) == []
+    await app.close()
+
+
+async def deaths_until_settled(app: App, *command: str) -> int:
+    """Start a worker whenever one has died, until all is settled; return how many died."""
 
     async def all_settled() -> bool:
-        store = await app.lend()
-        states = {(await store.job(one.id)).state for one in new}
-        return states <= {JobState.DONE, JobState.DEAD}
+        found = (await app.run(lambda store: store.jobs())).rows
+        return {one.state for one in found} <= {JobState.DONE, JobState.DEAD}
 
     deaths = 0
     async with asyncio.timeout(100):
         while not await all_settled():
-            worker = await asyncio.create_subprocess_exec(sys.executable, str(script))
+            worker = await asyncio.create_subprocess_exec(*command)
             ending = asyncio.create_task(worker.wait())
             while not ending.done() and not await all_settled():
                 await asyncio.wait([ending], timeout=0.1)
@@ -82,16 +109,30 @@ async def test_001_06_a_job_that_kills_its_worker_is_buried_and_its_neighbours_a
             else:
                 worker.kill()
                 await ending
+    return deaths
+
+
+async def test_001_06_a_job_in_a_process_is_not_blamed_for_what_ran_in_its_worker(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTURN_STORE", url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text(textwrap.dedent(SCRIPT_WITH_PROCESS))
+    app = App(url)
+    await claim_and_vanish(app, 1)
+    await take_leases(app, worker="gone")
+    await app.run(lambda store: store.enqueue([NewJob(kind="poison", attempts_max=1)]))
+    work = ["work", "program:app", "--lease", "1500ms", "--sweep", "300ms"]
+    deaths = await deaths_until_settled(app, sys.executable, "-m", "inturn", *work)
     [letter] = (await app.run(lambda store: store.dead_letters())).rows
-    assert (letter.job.id, letter.attempts) == (new[POISON].id, 2)
-    assert deaths == 3, "once in company, which does not count, and twice alone"
-    assert await app.run(lambda store: store.check()) == []
+    assert letter.job.kind == "poison"
+    assert deaths == 2, "once in company, which does not count, and once alone"
     await app.close()
 
 
 async def claim_and_vanish(app: App, count: int) -> None:
     """Let someone claim jobs of kind ``suspect`` who will not be heard of again."""
-    new = [NewJob(kind="suspect", payload="{}") for _ in range(count)]
+    new = [NewJob(kind="suspect", payload="{}", attempts_max=1) for _ in range(count)]
     await app.run(lambda store: store.enqueue(new))
     claimed = await app.run(
         lambda store: store.claim("default", jobs_max=count, worker="gone", kinds=["suspect"])
@@ -313,15 +354,6 @@ def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> 
     rules.found_none("a", now)
     assert not rules.is_closed(now, is_empty=True)
     assert rules.next(now) == "b", "empty as it is, it asks for the other"
-
-
-def test_a_suspect_in_a_process_of_its_own_does_not_close_the_worker() -> None:
-    rules = Quarantine(["a"])
-    rules.found("a", 1.0)
-    assert not rules.is_closed(1.0, is_empty=True)
-    rules.found_harmless()
-    assert not rules.is_closed(1.0, is_empty=False)
-    assert (rules.next(1.0), rules.asks("a", 1.0)) == ("a", True), "there may be more"
 
 
 def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from math import inf
 from uuid import UUID
 
 from inturn.model.job import JobState
 from inturn.verify.counts import MARGIN_SECONDS, Counts
 from inturn.verify.final import crashes_in
-from inturn.verify.ledger import Ledger, Run
+from inturn.verify.ledger import LeaseSeen, Ledger, Run
 
 IN_PROCESS = frozenset({"isolated", "eats"})
 
@@ -82,9 +83,7 @@ def charges(ledger: Ledger) -> Iterator[str]:
 
 def suspects(ledger: Ledger) -> Iterator[str]:
     """Only a job that was alone when its worker died has that crash counted against it, and
-    nothing runs beside it in that worker's process.
-
-    But for one that has a process of its own, which may run beside others.
+    nothing runs beside it in that worker, not even in a process of its own.
     """
     counts = Counts(ledger)
     for job, (_, reason) in _letters(ledger):
@@ -94,25 +93,44 @@ def suspects(ledger: Ledger) -> Iterator[str]:
                 f"job {job} was buried for {crashes} crashes, and was alone in a worker that died "
                 f"{counts.crashes_max(job)} times at most"
             )
-    by_process: defaultdict[str, list[Run]] = defaultdict(list)
+    by_worker: defaultdict[str, list[Run]] = defaultdict(list)
     for run in ledger.runs:
-        by_process[run.who].append(run)
+        held = _lease_of(ledger, run)
+        by_worker[run.who if held is None else held.who].append(run)
     for lease in ledger.leases:
         if not lease.alone or not lease.jobs:
             continue
         run_alone = ledger.run_under(lease.jobs[0][0], lease.token)
-        if run_alone is None or ledger.kind(run_alone.job) in IN_PROCESS:
+        if run_alone is None:
             continue
         # One whose lease ran out is no suspect of this worker's any more, even if it still runs.
         until = min(run_alone.ended_at, lease.given_up_at, lease.kept_until - MARGIN_SECONDS)
-        for other in by_process[run_alone.who]:
+        for other in by_worker[lease.who]:
             if run_alone.at < other.at < until:
                 if not ledger.is_clock_wrong(lease.asked_at, other.at):
-                    yield f"job {other.job} began in {other.who} beside the suspect {run_alone.job}"
-            elif (
-                other.at < run_alone.at < other.ended_at and ledger.run_until(other) > run_alone.at
-            ):
-                yield f"the suspect {run_alone.job} began in {other.who} beside job {other.job}"
+                    yield f"job {other.job} began in {lease.who} beside the suspect {run_alone.job}"
+            elif other.at < run_alone.at and _is_running(ledger, other, run_alone.at):
+                yield f"the suspect {run_alone.job} began in {lease.who} beside job {other.job}"
+
+
+def _lease_of(ledger: Ledger, run: Run) -> LeaseSeen | None:
+    """Return the lease that a job was run under, if it was written down."""
+    held = (lease for lease, _ in ledger.claims_of[run.job] if lease.token == run.token)
+    return next(held, None)
+
+
+def _is_running(ledger: Ledger, run: Run, at: float) -> bool:
+    """Whether a handler that had begun had not ended yet.
+
+    One in a process of its own is killed when its lease is lost, and writes down no end.
+    """
+    lease = _lease_of(ledger, run)
+    if lease is None or ledger.kind(run.job) not in IN_PROCESS:
+        return at < ledger.run_until(run)
+    is_kept = at < lease.kept_until - MARGIN_SECONDS
+    if is_kept and not ledger.is_clock_wrong(lease.asked_at, at):
+        return at < ledger.run_until(run)
+    return at < run.ended_at < inf
 
 
 def _end(ledger: Ledger, job: UUID) -> tuple[JobState | None, str | None]:

@@ -88,10 +88,6 @@ class Quarantine:
         if not self._known:
             self._patience = PATIENCE_SECONDS
 
-    def found_harmless(self) -> None:
-        """Note that there is a suspect that needs no empty worker: there may be others behind."""
-        self.waiting = None
-
     def take(self, run: Run) -> None:
         """Begin with a suspect; where there was one there may be more, when others had a turn."""
         queue = run.lease.queue

@@ -14,9 +14,9 @@ from typing import Any, Self
 
 HEARD = (signal.SIGTERM, signal.SIGINT)
 
-SAME_SECONDS = 0.5
+SAME_SECONDS = {signal.SIGTERM: 0.5, signal.SIGINT: 0.1}
 """The same signal again within so long is the same one. ``timeout`` sends it to its child and to
-the group that its child is in; a person takes longer."""
+the group that its child is in. Ctrl-C is pressed by a person, who may well be quick."""
 
 
 class Signalled:
@@ -30,7 +30,7 @@ class Signalled:
     def count(self, number: signal.Signals) -> int:
         """Return the how-many-th signal this is; 0 if it was counted a moment ago."""
         now = self._now()
-        if number in self._heard_at and now - self._heard_at[number] < SAME_SECONDS:
+        if number in self._heard_at and now - self._heard_at[number] < SAME_SECONDS[number]:
             return 0
         self._heard_at[number] = now
         self._times += 1

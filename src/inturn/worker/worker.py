@@ -59,11 +59,10 @@ class Worker:
     those behind the one that runs, and so does a job without a key that found no slot for a second.
 
     A suspect, which was in hand when a worker died, runs with nothing else beside it until it has
-    settled; in a child process (``process=True``) it harms nobody and needs no more than that. A
-    busy worker asks for suspects every few seconds. If there is one, it takes nothing new until it
-    is empty, though for no longer than a few seconds at first, so that one long job does not hold
-    up the rest; each time it gives up it goes on for as long as it has waited, and waits twice as
-    long the next time.
+    settled. A busy worker asks for suspects every few seconds. If there is one, it takes nothing
+    new until it is empty, though for no longer than a few seconds at first, so that one long job
+    does not hold up the rest; each time it gives up it goes on for as long as it has waited, and
+    waits twice as long the next time.
     """
 
     def __init__(
@@ -381,7 +380,7 @@ class Worker:
                 self._busy_since = perf_counter()
             runs = await self._hands.begin(claims, kept_until=asked_at + self.lease_seconds)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
-            if asks and self._is_suspect(claims[0]):
+            if asks and claims[0].lease.alone:
                 self._quarantine.take(runs[0])
 
     def _see_turn(self, jobs: int) -> None:
@@ -401,17 +400,11 @@ class Worker:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
         if not (claims and claims[0].lease.alone):
             self._quarantine.found_none(queue, now)
-        elif not self._is_suspect(claims[0]):
-            self._quarantine.found_harmless()
         elif not was_empty:
             self._telling.add([Settlement.release(claims[0])])
             self._quarantine.found(queue, now)
             return False
         return True
-
-    def _is_suspect(self, claim: Claim) -> bool:
-        """Whether a claim must run alone; in a child process it is alone already."""
-        return claim.lease.alone and not self.app.jobs[claim.jobs[0].kind].in_process
 
     # What has ended
 
