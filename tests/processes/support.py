@@ -93,8 +93,8 @@ class WorkerProcess:
     def signal(self, number: signal.Signals, *, at_once: bool = False) -> None:
         """Send a signal; the same again later than within a moment, unless ``at_once``."""
         if not at_once and number in self._signalled_at:
-            until_then = self._signalled_at[number] + 2 * SAME_SECONDS[number] - time.monotonic()
-            time.sleep(max(0.0, until_then))
+            moment_over = self._signalled_at[number] + 2 * SAME_SECONDS.get(number, 0.0)
+            time.sleep(max(0.0, moment_over - time.monotonic()))
         self.process.send_signal(number)
         self._signalled_at[number] = time.monotonic()
 
