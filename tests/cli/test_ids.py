@@ -72,3 +72,22 @@ def test_dead_letters_are_named_by_beginnings_too(cli: Cli) -> None:
     assert cli.json("dead", "drop", short[1])["dropped"] == [str(second)]
     ran = cli("dead", "retry", "01900001", "--json")
     assert (ran.code, ran.document) == (1, {"retried": [], "not_dead": [str(OTHER)]})
+
+
+def test_a_job_waits_for_others_that_are_named_by_beginnings(cli: Cli) -> None:
+    typed = ("01900001", "01900000-0000-7000-9", str(SECOND))
+    after = cli.json("submit", "k", *(word for one in typed for word in ("--after", one)))["id"]
+    assert cli.json("jobs", "show", after)["waits_for"] == [str(SECOND), str(OTHER)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [("01900000", 2, "both begin with 01900000."), ("01900002", 1, "id begins with 01900002.")],
+)
+def test_nothing_is_submitted_after_a_beginning_that_names_no_one_job(
+    cli: Cli, typed: str, code: int, said: str
+) -> None:
+    ran = cli("submit", "k", "--after", typed)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert len(cli.json("jobs", "list")["jobs"]) == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from string import hexdigits
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -53,6 +53,11 @@ class JobName(msgspec.Struct, frozen=True):
                 f"id."
             )
         return found[0]
+
+
+async def find_jobs(store: Store, jobs: Iterable[JobName]) -> list[UUID]:
+    """Return the ids that are named, each once; of beginnings, all must be found."""
+    return list(dict.fromkeys([await job.find(store) for job in jobs]))
 
 
 def on_job(
