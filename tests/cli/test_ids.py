@@ -29,6 +29,8 @@ def jobs(cli: Cli) -> None:
         (str(FIRST).upper()[:-1], FIRST),
         (str(OTHER), OTHER),
         (OTHER.hex, OTHER),
+        ("01900001…", OTHER),  # as where a text was shortened
+        (f"{OTHER}…", OTHER),
     ],
 )
 def test_a_beginning_that_only_one_id_has_will_do(cli: Cli, typed: str, meant: UUID) -> None:
@@ -54,11 +56,20 @@ def test_a_beginning_that_no_id_has_is_told(cli: Cli) -> None:
         assert f"no job here whose id begins with {typed}" in ran.err
 
 
-@pytest.mark.parametrize("typed", ["0190000", "0190000x", "01900001-0000-7000-8000-00000000000c0"])
-def test_what_is_too_short_or_no_id_is_refused(cli: Cli, typed: str) -> None:
+@pytest.mark.parametrize("typed", ["0190000x", "0x01", "01900001-0000-7000-8000-00000000000c0"])
+def test_what_is_no_id_is_refused(cli: Cli, typed: str) -> None:
     ran = cli("jobs", "show", typed)
     assert (ran.code, ran.out) == (2, "")
     assert f"'{typed}' is not the id of a job" in ran.err
+
+
+@pytest.mark.parametrize("typed", ["0190000", "0190-000", "0199…", "abc", ""])
+def test_what_is_too_short_is_told_how_much_is_needed(cli: Cli, typed: str) -> None:
+    for command in (("jobs", "show", typed), ("submit", "k", "--after", typed)):
+        ran = cli(*command)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"'{typed}' is not the id of a job" in ran.err
+        assert "at least 8 characters are needed" in ran.err
 
 
 def test_dead_letters_are_named_by_beginnings_too(cli: Cli) -> None:
