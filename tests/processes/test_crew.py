@@ -37,7 +37,8 @@ def test_a_process_that_is_killed_is_replaced_and_its_job_run(place: Place) -> N
     crew.signal(signal.SIGTERM)
     assert crew.ended() == 0
     assert all(is_gone(view.pid) for view in views)
-    assert crew.heard("stopped")["counts"]["done"] == 1
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (1, 1)
 
 
 def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
@@ -125,7 +126,8 @@ def test_a_crew_stops_by_itself_when_nothing_is_left(place: Place) -> None:
     place.submit(*(count.call("open", n) for n in range(100)))
     crew = place.start("--processes", "2", "--drain")
     assert crew.ended() == 0
-    assert crew.heard("stopped")["counts"]["done"] == 100
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (100, 0)
     assert len(place.effects()) == 100
 
 
@@ -168,6 +170,7 @@ def test_a_process_that_a_job_ends_while_the_crew_stops_is_no_good_end(place: Pl
     place.let_end("h")
     assert crew.ended() == 1
     assert place.left() == 1
+    assert crew.heard("stopped")["members_died"] == 1
 
 
 @pytest.mark.parametrize("target", ["no.such:app", "tests.processes.support"])

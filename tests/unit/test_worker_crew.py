@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inturn.model.worker_events import Counts, MemberDied, Started, WorkerEvent
+from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, WorkerEvent
 from inturn.policy.restart import restart_seconds
 from inturn.worker import crew as crew_module
 from inturn.worker.crew import Crew
@@ -90,6 +90,11 @@ class World:
     def deaths(self) -> list[MemberDied]:
         return [one for one in self.said if isinstance(one, MemberDied)]
 
+    @property
+    def stopped(self) -> Stopped:
+        [last] = [one for one in self.said if isinstance(one, Stopped)]
+        return last
+
     def orders(self) -> list[list[type]]:
         return [[type(order) for order in member.orders] for member in FakeMember.made]
 
@@ -118,6 +123,7 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     world = make(1, stop_after_four)
     async with asyncio.timeout(SECONDS_MAX):
         await world.crew.run()
+    assert world.stopped.members_died == 4
     waits = [one.restart_seconds for one in world.deaths]
     assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
     assert waits == sorted(set(waits))

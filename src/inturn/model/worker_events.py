@@ -142,10 +142,15 @@ class MemberDied(WorkerEvent, frozen=True, kw_only=True):
 
 
 class Stopped(WorkerEvent, frozen=True, kw_only=True):
-    """A worker, or a crew, has ended."""
+    """A worker, or a crew, has ended.
+
+    ``members_died``: so many processes of a crew ended without their last report, so that the
+    counts are the least that was done.
+    """
 
     counts: Counts
     seconds: float
+    members_died: int = 0
 
 
 class LeftBehind(WorkerEvent, frozen=True, kw_only=True):

@@ -59,6 +59,7 @@ class Crew:
         self._as_json, self._debug = as_json, debug
         self._members: dict[int, Member] = {}
         self._counts = Counts()  # of processes that are gone
+        self._died = 0  # of them, those that may have done more than they could report
         self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
@@ -83,6 +84,7 @@ class Crew:
                     worker=self._settings.name,
                     counts=self._counts,
                     seconds=monotonic() - self._began,
+                    members_died=self._died,
                 )
             )
         return self._code
@@ -131,6 +133,7 @@ class Crew:
             begin = Begin(settings, self._as_json, self._debug)
             code = await member.live(self._command, begin)
             self._counts.add(member.counts)
+            self._died += member.is_up and not member.is_finished
             member.counts, member.running = Counts(), 0
             if self._ends_with(member, code):
                 return
