@@ -151,10 +151,11 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             log.info("worker %s: %s: stopping", event.worker, event.why)
         case worker_events.Stopping():
             log.info(
-                "worker %s: %s: finishing %s; once more to stop at once",
+                "worker %s: %s: finishing %s%s",
                 event.worker,
                 event.why,
                 _jobs(event.running),
+                _hurried(event),
             )
         case worker_events.StoppingNow():
             log.warning(
@@ -272,6 +273,13 @@ def _of_those(event: worker_events.LeasesLost) -> str:
     if event.going_on:
         said.append(f"{event.going_on} going on here, for a def on a thread cannot be cancelled")
     return f" ({', '.join(said)})" if said else ""
+
+
+def _hurried(event: worker_events.Stopping) -> str:
+    """Say what ends a worker that finishes what runs, if someone or something can."""
+    if event.seconds_max is not None:
+        return f"; what still runs after {event.seconds_max:g} s is given back"
+    return "" if event.is_member else "; once more to stop at once"
 
 
 def _say(

@@ -53,6 +53,7 @@ def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
         os.kill(pid, signal.SIGTERM)  # as systemd may: what the parent passed on comes twice
     names = {crew.name, *(f"{crew.name}-{n}" for n in (1, 2))}
     until(lambda: {one["worker"] for one in crew.events("stopping")} == names)
+    assert {one["worker"] for one in crew.events("stopping") if not one["is_member"]} == {crew.name}
     place.submit(count.call("open", 1))
     place.let_end("h1", "h2")
     assert crew.ended() == 0
@@ -95,6 +96,9 @@ def test_processes_whose_parent_is_killed_finish_and_end(place: Place) -> None:
     [other] = [view.pid for view in views if view.pid != holder]
     until(lambda: is_gone(other))
     assert not is_gone(holder)
+    [said] = until(lambda: [one for one in crew.events("stopping") if one["running"]])
+    assert (said["why"], said["is_member"]) == ("its parent is gone", True)
+    assert said["seconds_max"] == 30.0
     place.let_end("h")
     until(lambda: is_gone(holder))
     assert place.left() == 0

@@ -18,7 +18,7 @@ from inturn.cli.exits import ExitCode, told
 from inturn.cli.journal import Journal
 from inturn.cli.streams import mend_streams
 from inturn.model.errors import StoreError
-from inturn.model.worker_events import Started, Stopped, WorkerEvent
+from inturn.model.worker_events import Started, Stopped, Stopping, WorkerEvent
 from inturn.worker.line import (
     Beat,
     Begin,
@@ -99,15 +99,29 @@ class _MemberShift:
                     self._shift.stop_now(why, code=STOPPED_AT_ONCE, quietly=True)
         if self._shift is None:
             os._exit(0)
-        self._shift.stop(ORPHANED)
         # Nobody is left who could tell it to hurry, and a job may never end.
-        time.sleep(self._begin.settings.lease_seconds)
+        seconds = self._begin.settings.lease_seconds
+        self._stop(ORPHANED, seconds_max=seconds)
+        time.sleep(seconds)
         self._shift.stop_now(ORPHANED, code=STOPPED_AT_ONCE)
 
     def _signalled(self, number: signal.Signals) -> None:
         """Stop, but never at once: a supervisor may send what the parent passes on as well."""
+        self._stop(number.name)
+
+    def _stop(self, why: str, *, seconds_max: float | None = None) -> None:
         assert self._shift is not None
-        self._shift.stop(number.name)
+        worker = self._shift.worker
+        worker.record.tell(
+            Stopping(
+                worker=worker.name,
+                why=why,
+                running=worker.running,
+                is_member=True,
+                seconds_max=seconds_max,
+            )
+        )
+        self._shift.stop(why, quietly=True)
 
     def _hear(self, event: WorkerEvent) -> None:
         self._journal(event)
