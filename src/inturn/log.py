@@ -194,8 +194,10 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
 def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
     """Say that an app is not run on the store that it names itself."""
     logging.getLogger(WORKER).warning(
-        "%s names the store %s, but %s names %s: that is used. Programs that submit with this app "
-        "use its own. Write App(), which takes the store that INTURN_STORE names, or pass --store.",
+        "%s names the store %s, but %s names %s: that is used here. Programs that submit with this "
+        "app use its own, and what they submit there is not run here. So that all use one store, "
+        "write App(), and set INTURN_STORE for them, too. (--store would end this warning, and "
+        "change nothing for them.)",
         app,
         left,
         named_by,
