@@ -151,10 +151,11 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             log.info("worker %s: %s: stopping", event.worker, event.why)
         case worker_events.Stopping():
             log.info(
-                "worker %s: %s: finishing %s; once more to stop at once",
+                "worker %s: %s: finishing %s%s",
                 event.worker,
                 event.why,
                 _jobs(event.running),
+                _hurried(event),
             )
         case worker_events.StoppingNow():
             log.warning(
@@ -193,8 +194,10 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
 def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
     """Say that an app is not run on the store that it names itself."""
     logging.getLogger(WORKER).warning(
-        "%s names the store %s, but %s names %s: that is used. Programs that submit with this app "
-        "use its own. Write App(), which takes the store that INTURN_STORE names, or pass --store.",
+        "%s names the store %s, but %s names %s: that is used here. Programs that submit with this "
+        "app use its own, and what they submit there is not run here. So that all use one store, "
+        "write App(), and set INTURN_STORE for them, too. (--store would end this warning, and "
+        "change nothing for them.)",
         app,
         left,
         named_by,
@@ -272,6 +275,13 @@ def _of_those(event: worker_events.LeasesLost) -> str:
     if event.going_on:
         said.append(f"{event.going_on} going on here, for a def on a thread cannot be cancelled")
     return f" ({', '.join(said)})" if said else ""
+
+
+def _hurried(event: worker_events.Stopping) -> str:
+    """Say what ends a worker that finishes what runs, if someone or something can."""
+    if event.seconds_max is not None:
+        return f"; what still runs after {event.seconds_max:g} s is given back"
+    return "" if event.is_member else "; once more to stop at once"
 
 
 def _say(

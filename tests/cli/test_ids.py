@@ -29,6 +29,8 @@ def jobs(cli: Cli) -> None:
         (str(FIRST).upper()[:-1], FIRST),
         (str(OTHER), OTHER),
         (OTHER.hex, OTHER),
+        ("01900001…", OTHER),  # as where a text was shortened
+        (f"{OTHER}…", OTHER),
     ],
 )
 def test_a_beginning_that_only_one_id_has_will_do(cli: Cli, typed: str, meant: UUID) -> None:
@@ -54,11 +56,20 @@ def test_a_beginning_that_no_id_has_is_told(cli: Cli) -> None:
         assert f"no job here whose id begins with {typed}" in ran.err
 
 
-@pytest.mark.parametrize("typed", ["0190000", "0190000x", "01900001-0000-7000-8000-00000000000c0"])
-def test_what_is_too_short_or_no_id_is_refused(cli: Cli, typed: str) -> None:
+@pytest.mark.parametrize("typed", ["0190000x", "0x01", "01900001-0000-7000-8000-00000000000c0"])
+def test_what_is_no_id_is_refused(cli: Cli, typed: str) -> None:
     ran = cli("jobs", "show", typed)
     assert (ran.code, ran.out) == (2, "")
     assert f"'{typed}' is not the id of a job" in ran.err
+
+
+@pytest.mark.parametrize("typed", ["0190000", "0190-000", "0199…", "abc", ""])
+def test_what_is_too_short_is_told_how_much_is_needed(cli: Cli, typed: str) -> None:
+    for command in (("jobs", "show", typed), ("submit", "k", "--after", typed)):
+        ran = cli(*command)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"'{typed}' is not the id of a job" in ran.err
+        assert "at least 8 characters are needed" in ran.err
 
 
 def test_dead_letters_are_named_by_beginnings_too(cli: Cli) -> None:
@@ -72,3 +83,22 @@ def test_dead_letters_are_named_by_beginnings_too(cli: Cli) -> None:
     assert cli.json("dead", "drop", short[1])["dropped"] == [str(second)]
     ran = cli("dead", "retry", "01900001", "--json")
     assert (ran.code, ran.document) == (1, {"retried": [], "not_dead": [str(OTHER)]})
+
+
+def test_a_job_waits_for_others_that_are_named_by_beginnings(cli: Cli) -> None:
+    typed = ("01900001", "01900000-0000-7000-9", str(SECOND))
+    after = cli.json("submit", "k", *(word for one in typed for word in ("--after", one)))["id"]
+    assert cli.json("jobs", "show", after)["waits_for"] == [str(SECOND), str(OTHER)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [("01900000", 2, "both begin with 01900000."), ("01900002", 1, "id begins with 01900002.")],
+)
+def test_nothing_is_submitted_after_a_beginning_that_names_no_one_job(
+    cli: Cli, typed: str, code: int, said: str
+) -> None:
+    ran = cli("submit", "k", "--after", typed)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert len(cli.json("jobs", "list")["jobs"]) == 3

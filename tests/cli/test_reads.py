@@ -150,7 +150,7 @@ def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
     assert document["result"] == {"ok": True}
     shown = cli("jobs", "show", str(job.id)).out
     assert f"job       {job.id}\nstate     done\n" in shown
-    assert "timeout   90 s (1m)\n" in shown
+    assert "timeout   1m30s\n" in shown
     assert 'result    {"ok": true}\n' in shown
 
 

@@ -61,6 +61,19 @@ def test_a_table_fits_its_terminal_and_keeps_ids_whole(
         assert "at most 100,000 jobs" in without_colour(shown)
 
 
+def test_a_long_key_leaves_the_id_that_a_lane_waits_for_whole(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, lambda store: halt_lane(store, key="customer-" + "7" * 50))
+    terminal = open_terminal("lanes", "list", "orders", "--store", sqlite_url, columns=80)
+    code, shown = terminal.finish()
+    head, row, *_ = without_colour(shown).splitlines()
+    [lane] = on_store(sqlite_url, lambda store: store.lanes("orders")).rows
+    assert (code, row.split()[-1]) == (0, str(lane.halted_job))
+    assert "7…" in row
+    assert max(map(cell_len, (head, row))) <= 80
+
+
 @pytest.mark.parametrize(
     ("columns", "heads"),
     [

@@ -89,6 +89,9 @@ def test_a_store_that_is_named_counts_more_than_the_apps_own(
     who = "INTURN_STORE" if named else f"{shop}/pyproject.toml"
     [line] = said
     assert f"shop:app names the store sqlite:///own.db, but {who} names {NAMED}" in line
+    assert "what they submit there is not run here" in line
+    assert "write App(), and set INTURN_STORE for them, too." in line
+    assert "or pass --store" not in line  # which is nothing to those who submit
 
 
 def test_a_flag_comes_before_the_variable_and_that_before_pyproject(shop: Path) -> None:

@@ -193,6 +193,18 @@ async def test_both_stores_wait_after_a_crash_as_the_policy_says(
     assert await states(store, [keyed, unkeyed]) == [JobState.DONE] * 2
 
 
+@KEYS
+async def test_a_job_with_one_attempt_is_buried_when_its_worker_died_once(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    await enqueue(store, job(key=key, attempts_max=1))
+    for buried in (0, 1):  # the first time it was not leased as one that is alone
+        await claim_one(store)
+        assert (await die(store, clock)).buried == buried
+    [letter] = (await store.dead_letters()).rows
+    assert letter.reason == "its worker died once while running it alone"
+
+
 async def test_a_halting_lane_halts_on_a_job_that_kills_its_worker(
     store: Store, clock: ManualClock
 ) -> None:

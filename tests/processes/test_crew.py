@@ -37,7 +37,8 @@ def test_a_process_that_is_killed_is_replaced_and_its_job_run(place: Place) -> N
     crew.signal(signal.SIGTERM)
     assert crew.ended() == 0
     assert all(is_gone(view.pid) for view in views)
-    assert crew.heard("stopped")["counts"]["done"] == 1
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (1, 1)
 
 
 def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
@@ -52,6 +53,7 @@ def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
         os.kill(pid, signal.SIGTERM)  # as systemd may: what the parent passed on comes twice
     names = {crew.name, *(f"{crew.name}-{n}" for n in (1, 2))}
     until(lambda: {one["worker"] for one in crew.events("stopping")} == names)
+    assert {one["worker"] for one in crew.events("stopping") if not one["is_member"]} == {crew.name}
     place.submit(count.call("open", 1))
     place.let_end("h1", "h2")
     assert crew.ended() == 0
@@ -94,6 +96,9 @@ def test_processes_whose_parent_is_killed_finish_and_end(place: Place) -> None:
     [other] = [view.pid for view in views if view.pid != holder]
     until(lambda: is_gone(other))
     assert not is_gone(holder)
+    [said] = until(lambda: [one for one in crew.events("stopping") if one["running"]])
+    assert (said["why"], said["is_member"]) == ("its parent is gone", True)
+    assert said["seconds_max"] == 30.0
     place.let_end("h")
     until(lambda: is_gone(holder))
     assert place.left() == 0
@@ -125,7 +130,8 @@ def test_a_crew_stops_by_itself_when_nothing_is_left(place: Place) -> None:
     place.submit(*(count.call("open", n) for n in range(100)))
     crew = place.start("--processes", "2", "--drain")
     assert crew.ended() == 0
-    assert crew.heard("stopped")["counts"]["done"] == 100
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (100, 0)
     assert len(place.effects()) == 100
 
 
@@ -168,6 +174,7 @@ def test_a_process_that_a_job_ends_while_the_crew_stops_is_no_good_end(place: Pl
     place.let_end("h")
     assert crew.ended() == 1
     assert place.left() == 1
+    assert crew.heard("stopped")["members_died"] == 1
 
 
 @pytest.mark.parametrize("target", ["no.such:app", "tests.processes.support"])

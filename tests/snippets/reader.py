@@ -25,8 +25,9 @@ import psycopg
 import pytest
 
 import inturn
+from inturn.cli.ids import DIGITS_MIN
 from inturn.cli.main import run
-from inturn.model import errors, worker_events
+from inturn.model import bounds, errors, worker_events
 from inturn.store.address import connect
 from inturn.store.protocol import Store
 from tests.cli.support import COMMAND, on_store
@@ -35,7 +36,7 @@ from tests.snippets.blocks import Block
 from tests.snippets.trouble import bury_some, halt
 
 STORE = "sqlite:///work.db"
-ELIDED = "0199…"  # an id, as pages write it
+CUT = re.compile("0199[0-9a-f-]*…?")  # an id, as pages write it
 SECONDS_MAX = 120.0
 
 SQLITE_SHELL = """
@@ -223,13 +224,21 @@ class Reader:
         self.printed += done.stdout
 
     def _filled(self, word: str, arguments: list[str]) -> str:
-        """Return a real id for one that a page elides: a dead letter's where one is wanted."""
-        if word != ELIDED:
+        """Return a real id for a page's, cut as there: a dead letter's where one is wanted.
+
+        Where other jobs' ids begin like that, a reader writes more of it.
+        """
+        if not CUT.fullmatch(word):
             return word
         is_dead = arguments[0] == "dead"
         found = on_store(os.environ["INTURN_STORE"], _first_dead if is_dead else _first_job)
         assert found, f"the page has made nothing that {arguments} could be about"
-        return found
+        others = on_store(os.environ["INTURN_STORE"], _ids) - {found}
+        written = len(word.removesuffix("…"))
+        assert written >= DIGITS_MIN, f"{word} is refused"
+        while any(other.startswith(found[:written]) for other in others):
+            written += 1
+        return found[:written] + "…" * word.endswith("…")
 
     def _text(self, text: str) -> None:
         """See that each line was printed; … stands for anything."""
@@ -284,6 +293,12 @@ async def _first_dead(store: Store) -> str | None:
 
 async def _first_job(store: Store) -> str | None:
     return next((str(one.job.id) for one in (await store.jobs()).rows), None)
+
+
+async def _ids(store: Store) -> set[str]:
+    page = await store.jobs(rows_max=bounds.PAGE_ROWS_MAX)
+    assert page.cursor is None
+    return {str(one.job.id) for one in page.rows}
 
 
 def _expected(statement: ast.stmt, lines: list[str]) -> str | None:

@@ -10,9 +10,18 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
-from inturn.model.worker_events import Counts, MemberDied, Started, WorkerEvent
+from inturn.model.worker_events import (
+    Counts,
+    MemberDied,
+    Started,
+    Stopped,
+    StoreBack,
+    StoreTroubled,
+    WorkerEvent,
+)
 from inturn.policy.restart import restart_seconds
 from inturn.worker import crew as crew_module
 from inturn.worker.crew import Crew
@@ -31,23 +40,30 @@ STARTED = Started(
 class FakeMember:
     """Comes up at once, and lives until it is killed; or dies at once, if the crew is ``deadly``.
 
+    Those in ``away`` find no store, and end before they are up.
     Ordered to stop it does not, as one whose job never ends.
     """
 
     is_deadly = False
+    away: frozenset[str] = frozenset()
     made: list[FakeMember]
 
     def __init__(self, name: str, up: Callable[[Up], None]) -> None:
         self.name, self._up = name, up
         self.counts, self.running, self.pid = Counts(), 0, 1
         self.is_up = self.is_finished = False
+        self.no_store: str | None = None
         self.orders: list[Any] = []
         self._killed = asyncio.Event()
         self.made.append(self)
 
     async def live(self, command: Sequence[str], begin: Begin) -> int:
+        self.crew_was_up = begin.crew_is_up
+        if self.name in self.away:
+            self.no_store = "the store is away."
+            return 3
         self.is_up = True
-        self._up(Up(STARTED))
+        self._up(Up(msgspec.structs.replace(STARTED, worker=self.name)))
         if self.is_deadly:
             return 3
         await self._killed.wait()
@@ -90,6 +106,11 @@ class World:
     def deaths(self) -> list[MemberDied]:
         return [one for one in self.said if isinstance(one, MemberDied)]
 
+    @property
+    def stopped(self) -> Stopped:
+        [last] = [one for one in self.said if isinstance(one, Stopped)]
+        return last
+
     def orders(self) -> list[list[type]]:
         return [[type(order) for order in member.orders] for member in FakeMember.made]
 
@@ -118,9 +139,31 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     world = make(1, stop_after_four)
     async with asyncio.timeout(SECONDS_MAX):
         await world.crew.run()
+    assert world.stopped.members_died == 4
     waits = [one.restart_seconds for one in world.deaths]
     assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
     assert waits == sorted(set(waits))
+
+
+async def test_a_process_that_finds_the_store_away_is_started_until_it_is_back_and_that_said_once(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeMember, "away", frozenset({"c-2", "c-2.2", "c-2.3"}))
+    monkeypatch.setattr(crew_module, "AWAY_SECONDS", 0.01)
+    world = make(2)
+    running = asyncio.create_task(world.crew.run())
+    await until(lambda: any(isinstance(one, StoreBack) for one in world.said))
+    assert [member.name for member in FakeMember.made] == ["c-1", "c-2", "c-2.2", "c-2.3", "c-2.4"]
+    assert [member.crew_was_up for member in FakeMember.made] == [False, True, True, True, True]
+    world.crew.signalled(signal.SIGTERM)
+    for member in FakeMember.made:
+        member.kill()
+    await running
+    [started, troubled, back, *_] = world.said
+    assert isinstance(started, Started)
+    assert troubled == StoreTroubled(worker="c-2", error="the store is away.")
+    assert isinstance(back, StoreBack)
+    assert (back.worker, world.deaths, world.stopped.members_died) == ("c-2.4", [], 2)
 
 
 async def test_the_first_signal_stops_a_second_hurries_and_a_third_kills(

@@ -52,7 +52,8 @@ def die(story: Story, id: UUID, attempts: int, reason: str) -> None:
 
 
 def died(crashes: int) -> str:
-    return f"its worker died {crashes} times while running it alone"
+    often = "once" if crashes == 1 else f"{crashes} times"
+    return f"its worker died {often} while running it alone"
 
 
 @pytest.mark.parametrize(("said", "answer"), [("bury", True), ("retry", True), ("bury", False)])

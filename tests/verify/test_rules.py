@@ -396,7 +396,7 @@ def test_a_job_that_a_sweep_buried_has_not_ended_by_a_settlement_that_came_later
     story.say("run", history.Fault(name="kill-backend", target="server"))
     story.settle("worker-1-1", 1, A, "bury", answer=False)
     story.say("worker-1-1", history.Refused(call=story.calls, error="LeaseLost"))
-    story.end(A, JobState.DEAD, "its worker died 1 times while running it alone")
+    story.end(A, JobState.DEAD, "its worker died once while running it alone")
     assert "order" not in story.broken()
     story.end(A, JobState.DEAD, "failed: no such article")
     assert "order" in story.broken()

@@ -14,7 +14,7 @@ from inturn.cli.call import Call, command
 from inturn.cli.documents import dead_document, job_document
 from inturn.cli.exits import ExitCode, complain
 from inturn.cli.help import Group
-from inturn.cli.ids import JobArgument, JobArguments, JobName, on_job
+from inturn.cli.ids import JobArgument, JobArguments, JobName, find_jobs, on_job
 from inturn.cli.jobs import ID, job_fields
 from inturn.cli.options import (
     LIMIT_DEFAULT,
@@ -158,7 +158,7 @@ def _chosen(
     if jobs:
         if any(filters.values()):
             raise BadInput("--queue, --kind and --key go with --all, not with ids.")
-        return call.run(lambda store: _ids(store, jobs))
+        return call.run(lambda store: find_jobs(store, jobs))
     if question is not None and not sys.stdin.isatty():
         raise BadInput("--all asks before it acts, and nobody is there to ask. Pass --yes.")
     found = call.run(lambda store: _all_ids(store, filters))
@@ -168,11 +168,6 @@ def _chosen(
             complain("nothing was done.")
             raise typer.Exit(ExitCode.NO)
     return found
-
-
-async def _ids(store: Store, jobs: Sequence[JobName]) -> list[UUID]:
-    """Return the ids that are named, each once; of beginnings, all must be found."""
-    return list(dict.fromkeys([await job.find(store) for job in jobs]))
 
 
 async def _all_ids(store: Store, filters: dict[str, str | None]) -> list[UUID]:

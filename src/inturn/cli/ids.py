@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from string import hexdigits
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -11,22 +11,27 @@ import msgspec
 import typer
 
 from inturn.cli.call import Call
-from inturn.cli.options import job_id
 from inturn.model.errors import BadInput, NotFound
 from inturn.store.paging import encode_cursor
 from inturn.store.protocol import Store
 
 DIGITS_MIN = 8  # fewer say only in which minutes a job was accepted, and are soon mistyped
+CUT = "…"  # how a table ends what it has shortened, and so what is pasted from one
 
 Answer = TypeVar("Answer")
 
 
 def job_name(text: str) -> JobName:
     """Return the id that a text spells or begins to spell, or refuse it."""
-    digits = text.replace("-", "").lower()
-    if DIGITS_MIN <= len(digits) < 32 and set(digits) <= set(hexdigits):
-        return JobName(digits)
-    return JobName(job_id(text).hex)
+    digits = text.removesuffix(CUT).replace("-", "").lower()
+    if not set(digits) <= set(hexdigits) or len(digits) >= 32:
+        return JobName(_whole_id(text).hex)
+    if len(digits) < DIGITS_MIN:
+        raise typer.BadParameter(
+            f"{text!r} is not the id of a job, and too short for the beginning of one: at least "
+            f"{DIGITS_MIN} characters are needed. `inturn jobs list` shows ids."
+        )
+    return JobName(digits)
 
 
 class JobName(msgspec.Struct, frozen=True):
@@ -55,6 +60,11 @@ class JobName(msgspec.Struct, frozen=True):
         return found[0]
 
 
+async def find_jobs(store: Store, jobs: Iterable[JobName]) -> list[UUID]:
+    """Return the ids that are named, each once; of beginnings, all must be found."""
+    return list(dict.fromkeys([await job.find(store) for job in jobs]))
+
+
 def on_job(
     call: Call, job: JobName, verb: Callable[[Store, UUID], Awaitable[Answer]]
 ) -> tuple[UUID, Answer]:
@@ -65,6 +75,16 @@ def on_job(
         return id, await verb(store, id)
 
     return call.run(found)
+
+
+def _whole_id(text: str) -> UUID:
+    try:
+        return UUID(text.removesuffix(CUT))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not the id of a job, which looks like "
+            f"0199f3a2-7c1e-7abc-8def-0123456789ab. `inturn jobs list` shows ids."
+        ) from None
 
 
 JobArgument = Annotated[

@@ -113,4 +113,8 @@ def _summary(event: Stopped) -> str:
         )
         if number
     ]
-    return f"Stopped after {duration(event.seconds)}: {', '.join(said)}."
+    when, what = f"Stopped after {duration(event.seconds)}", ", ".join(said)
+    if not event.members_died:
+        return f"{when}: {what}."
+    died = "1 process" if event.members_died == 1 else f"{event.members_died:,} processes"
+    return f"{when}: at least {what}; {died} died without saying what was done last."

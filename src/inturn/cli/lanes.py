@@ -9,6 +9,7 @@ import typer
 
 from inturn.cli.call import Call, command
 from inturn.cli.help import Group
+from inturn.cli.jobs import ID
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     ByOption,
@@ -38,7 +39,7 @@ _COLUMNS = (
     Column("next kind", shrinks=True),
     Column("round", right=True, wide=True),
     Column("priority", right=True, wide=True),
-    Column("waits for", shrinks=True),
+    Column("waits for", shrinks=True, least=len(ID)),  # a job's id, which stays whole
 )
 
 # Which job of a lane tells why it stands: the one that keeps the others waiting, if there is one.

@@ -14,11 +14,22 @@ from collections.abc import Iterator
 
 import typer
 
-from inturn.cli.exits import told
+from inturn.cli.exits import ExitCode, told
 from inturn.cli.journal import Journal
 from inturn.cli.streams import mend_streams
-from inturn.model.worker_events import Started, Stopped, WorkerEvent
-from inturn.worker.line import Beat, Begin, Finished, MemberLine, Order, Stop, StopNow, Up
+from inturn.model.errors import StoreError
+from inturn.model.worker_events import Started, Stopped, Stopping, WorkerEvent
+from inturn.worker.line import (
+    Beat,
+    Begin,
+    Finished,
+    MemberLine,
+    NoStore,
+    Order,
+    Stop,
+    StopNow,
+    Up,
+)
 from inturn.worker.shift import Shift
 from inturn.worker.signals import SignalThread
 
@@ -53,6 +64,7 @@ class _MemberShift:
         self._line, self._begin = line, begin
         self._journal = Journal(as_json=begin.as_json, is_member=True)
         self._shift: Shift | None = None
+        self._is_up = False
 
     def run(self, orders: Iterator[Order]) -> None:
         """Work until told to stop."""
@@ -62,8 +74,14 @@ class _MemberShift:
         shift = self._shift = Shift(self._begin.settings, self._hear)
         self._journal.open_log()
         threading.Thread(target=self._report, name="inturn-reports", daemon=True).start()
-        with SignalThread(self._signalled):
-            shift.run()
+        try:
+            with SignalThread(self._signalled):
+                shift.run()
+        except StoreError as error:
+            if self._is_up or not self._begin.crew_is_up:
+                raise
+            self._line.report(NoStore(str(error)))
+            raise typer.Exit(ExitCode.STORE) from None
 
     def leave(self, code: int) -> None:
         """Let the process end, whatever handlers left in it."""
@@ -81,19 +99,34 @@ class _MemberShift:
                     self._shift.stop_now(why, code=STOPPED_AT_ONCE, quietly=True)
         if self._shift is None:
             os._exit(0)
-        self._shift.stop(ORPHANED)
         # Nobody is left who could tell it to hurry, and a job may never end.
-        time.sleep(self._begin.settings.lease_seconds)
+        seconds = self._begin.settings.lease_seconds
+        self._stop(ORPHANED, seconds_max=seconds)
+        time.sleep(seconds)
         self._shift.stop_now(ORPHANED, code=STOPPED_AT_ONCE)
 
     def _signalled(self, number: signal.Signals) -> None:
         """Stop, but never at once: a supervisor may send what the parent passes on as well."""
+        self._stop(number.name)
+
+    def _stop(self, why: str, *, seconds_max: float | None = None) -> None:
         assert self._shift is not None
-        self._shift.stop(number.name)
+        worker = self._shift.worker
+        worker.record.tell(
+            Stopping(
+                worker=worker.name,
+                why=why,
+                running=worker.running,
+                is_member=True,
+                seconds_max=seconds_max,
+            )
+        )
+        self._shift.stop(why, quietly=True)
 
     def _hear(self, event: WorkerEvent) -> None:
         self._journal(event)
         if isinstance(event, Started):
+            self._is_up = True
             self._line.report(Up(event))
         elif isinstance(event, Stopped):
             self._line.report(self._beat())

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -23,17 +22,6 @@ LIMIT_DEFAULT = 100
 def flag(*names: str, **about: Any) -> Any:
     """Return an option that takes no value; without a metavar its help would show it a type."""
     return typer.Option(*names, metavar="", **about)
-
-
-def job_id(text: str) -> UUID:
-    """Return the id that a text spells, or refuse it."""
-    try:
-        return UUID(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not the id of a job, which looks like "
-            f"0199f3a2-7c1e-7abc-8def-0123456789ab. `inturn jobs list` shows ids."
-        ) from None
 
 
 def seconds(given: str | float) -> float:

@@ -51,21 +51,26 @@ def duration(seconds: float) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Return a setting in seconds as it would be typed, and in a larger unit if that helps."""
+    """Return a setting exactly, to the microsecond, as it would be typed: 500ms, 1m30s, 1d."""
     if seconds is None:
         return ""
-    exact = exact_text(seconds)
-    return exact if seconds < 60 else f"{exact} ({duration(seconds)})"
-
-
-def exact_text(seconds: float) -> str:
-    """Return a setting in seconds as it would be typed, however large."""
-    return f"{seconds:.15g} s"
+    if 0 < seconds < 1:
+        return f"{_decimal(seconds * 1000)}ms"
+    said, rest = "", seconds
+    for unit, length in _STEPS:
+        number, rest = divmod(rest, length)
+        said += f"{number:.0f}{unit}" if number else ""
+    left = _decimal(rest)
+    return f"{said}{left}s" if left != "0" or not said else said
 
 
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: 1 job, 2 jobs."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def _spelled(char: str) -> str:

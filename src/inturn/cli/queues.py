@@ -13,7 +13,7 @@ from inturn.cli.exits import ExitCode
 from inturn.cli.help import Group
 from inturn.cli.options import ByOption, QueueArgument, seconds
 from inturn.cli.paging import insist_on_queue
-from inturn.cli.plain import count, exact_text, name_text, plain, seconds_text
+from inturn.cli.plain import count, name_text, plain, seconds_text
 from inturn.cli.sheet import Column
 from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus
 from inturn.store.protocol import Store
@@ -234,8 +234,8 @@ def _cells(status: QueueStatus) -> tuple[str, ...]:
         str(settings.on_dead),
         _bound_text(settings.depth_max),
         _bound_text(settings.lane_depth_max),
-        exact_text(settings.keep_done_seconds),
-        exact_text(settings.aging_seconds),
+        seconds_text(settings.keep_done_seconds),
+        seconds_text(settings.aging_seconds),
         str(status.gate),
         name_text(status.paused_by),
     )

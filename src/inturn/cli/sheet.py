@@ -31,7 +31,8 @@ _STYLES = {
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: its head, whether it may be shortened, and whether it needs a wide terminal.
+    """A column: its head, whether it may be shortened (to ``least`` at most), and whether it needs
+    a wide terminal.
 
     Where there is no room for all, those that can be spared are left out, the lowest number first.
     """
@@ -41,6 +42,11 @@ class Column(msgspec.Struct, frozen=True):
     right: bool = False
     wide: bool = False
     spare: int = 0
+    least: int = 0
+
+    def narrowest(self, natural: int) -> int:
+        """Return how narrow it may become, if it is so wide by what is in it."""
+        return min(natural, max(len(self.head), self.least)) if self.shrinks else natural
 
 
 class Sheet:
@@ -149,20 +155,19 @@ def _width(cell: str | Text) -> int:
 
 def _least(natural: Mapping[int, int], columns: Mapping[int, Column]) -> int:
     """Return how wide a table is when all that may be shortened is."""
-    widths = [
-        len(column.head) if column.shrinks else natural[place] for place, column in columns.items()
-    ]
+    widths = [column.narrowest(natural[place]) for place, column in columns.items()]
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _fitted(natural: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
-    """Return widths that fit: what may be shortened is, the longest first, down to its head."""
+    """Return widths that fit: what may be shortened is, the longest first."""
     widths = list(natural)
-    shrinking = [place for place, column in enumerate(columns) if column.shrinks]
+    narrowest = [column.narrowest(wide) for column, wide in zip(columns, natural, strict=True)]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
     while excess > 0:
+        shrinking = [place for place, least in enumerate(narrowest) if widths[place] > least]
         longest = max(shrinking, key=lambda place: widths[place], default=None)
-        if longest is None or widths[longest] <= len(columns[longest].head):
+        if longest is None:
             break
         widths[longest] -= 1
         excess -= 1

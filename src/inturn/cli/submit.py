@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from typing import Annotated, BinaryIO
-from uuid import UUID
 
 import msgspec
 import typer
 
 from inturn.cli.call import Call, command
+from inturn.cli.ids import JobName, find_jobs, job_name
 from inturn.cli.jobs import ID
-from inturn.cli.options import job_id, seconds
+from inturn.cli.options import seconds
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
-from inturn.model.job import NewJob
+from inturn.model.job import NewJob, Ticket
+from inturn.store.protocol import Store
 
 KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help="What is to be done.", show_default=False)
@@ -41,9 +42,9 @@ WindowOption = Annotated[
 ]
 RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
 AfterOption = Annotated[
-    list[UUID] | None,
+    list[JobName] | None,
     typer.Option(
-        metavar="JOB", parser=job_id, help="Wait for this job; repeatable.", show_default=False
+        metavar="JOB", parser=job_name, help="Wait for this job; repeatable.", show_default=False
     ),
 ]
 TimeoutOption = Annotated[
@@ -94,11 +95,16 @@ def _submit(
         dedupe=dedupe,
         dedupe_seconds=dedupe_seconds,
         round=round,
-        after=frozenset(after or ()),
         attempts_max=attempts,
         timeout_seconds=timeout,
     )
-    [ticket] = call.run(lambda store: store.enqueue([job]))
+
+    async def submitted(store: Store) -> Ticket:
+        first = frozenset(await find_jobs(store, after or ()))
+        [ticket] = await store.enqueue([msgspec.structs.replace(job, after=first)])
+        return ticket
+
+    ticket = call.run(submitted)
     call.out.answer(msgspec.structs.asdict(ticket), str(ticket.id))
     if ticket.duplicate and not call.out.as_json:
         print("This dedupe key was known: that is the first job's id.", file=sys.stderr)

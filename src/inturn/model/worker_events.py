@@ -121,10 +121,16 @@ class StoreBack(WorkerEvent, frozen=True, kw_only=True):
 
 
 class Stopping(WorkerEvent, frozen=True, kw_only=True):
-    """Nothing more is claimed, and what runs is finished. ``why`` names who wanted it."""
+    """Nothing more is claimed, and what runs is finished. ``why`` names who wanted it.
+
+    ``is_member``: a process of a crew, which no second signal hurries. ``seconds_max``: so long
+    what runs may take before it is given back, if there is a bound.
+    """
 
     why: str
     running: int
+    is_member: bool = False
+    seconds_max: float | None = None
 
 
 class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
@@ -142,10 +148,15 @@ class MemberDied(WorkerEvent, frozen=True, kw_only=True):
 
 
 class Stopped(WorkerEvent, frozen=True, kw_only=True):
-    """A worker, or a crew, has ended."""
+    """A worker, or a crew, has ended.
+
+    ``members_died``: so many processes of a crew ended without their last report, so that the
+    counts are the least that was done.
+    """
 
     counts: Counts
     seconds: float
+    members_died: int = 0
 
 
 class LeftBehind(WorkerEvent, frozen=True, kw_only=True):

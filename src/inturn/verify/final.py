@@ -28,8 +28,8 @@ class FinalJob(msgspec.Struct, frozen=True, array_like=True):
 
 def crashes_in(reason: str | None) -> int | None:
     """Return for how many crashes a job was buried, by a sweep; None if for something else."""
-    found = re.match(r"its worker died (\d+) times ", reason or "")
-    return None if found is None else int(found[1])
+    found = re.match(r"its worker died (?:once|(\d+) times) ", reason or "")
+    return None if found is None else int(found[1] or 1)
 
 
 class Final(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 from time import monotonic
 
 import msgspec
@@ -22,9 +23,11 @@ from inturn.model.worker_events import (
     Stopped,
     Stopping,
     StoppingNow,
+    StoreBack,
+    StoreTroubled,
     WorkerEvent,
 )
-from inturn.policy.restart import died_young, restart_seconds
+from inturn.policy.restart import AWAY_SECONDS, died_young, restart_seconds
 from inturn.worker.line import Begin, Stop, StopNow, Up
 from inturn.worker.member import Member, how_ended
 from inturn.worker.pulse import Health
@@ -41,7 +44,8 @@ class Crew:
 
     The first is started alone: what keeps one from working (an import, the store) is then said
     once, and no other is started. Later on, one that dies is started again for ever: also in a
-    drain, where another takes over what it had in hand.
+    drain, where another takes over what it had in hand. For one that finds the store away that is
+    said once, and once when it is back.
     """
 
     def __init__(
@@ -59,6 +63,8 @@ class Crew:
         self._as_json, self._debug = as_json, debug
         self._members: dict[int, Member] = {}
         self._counts = Counts()  # of processes that are gone
+        self._died = 0  # of them, those that may have done more than they could report
+        self._away_since: dict[int, float] = {}  # in which places the store is waited for
         self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
@@ -83,6 +89,7 @@ class Crew:
                     worker=self._settings.name,
                     counts=self._counts,
                     seconds=monotonic() - self._began,
+                    members_died=self._died,
                 )
             )
         return self._code
@@ -122,20 +129,29 @@ class Crew:
         starts, young_deaths = 0, 0
         while not self._stopped.is_set():
             starts += 1
-            member = self._members[number] = Member(self._name(number, starts), self._is_up)
+            member = self._members[number] = Member(
+                self._name(number, starts), partial(self._is_up, number)
+            )
             settings = msgspec.structs.replace(
                 self._settings,
                 name=member.name,
                 heir_of=self._name(number, 1) if starts > 1 else None,
             )
-            begin = Begin(settings, self._as_json, self._debug)
+            is_up = self._first_is_up.is_set()
+            begin = Begin(settings, self._as_json, self._debug, crew_is_up=is_up)
             code = await member.live(self._command, begin)
             self._counts.add(member.counts)
+            self._died += member.is_up and not member.is_finished
             member.counts, member.running = Counts(), 0
             if self._ends_with(member, code):
                 return
+            if member.no_store is not None:
+                self._tell_away(number, member.name, member.no_store)
+                await self._pause(AWAY_SECONDS)
+                continue
             young_deaths = died_young(member.lived_seconds(monotonic()), young_deaths)
-            await self._pause(member, code, restart_seconds(young_deaths))
+            self._tell_died(member, code, restart_seconds(young_deaths))
+            await self._pause(restart_seconds(young_deaths))
 
     def _ends_with(self, member: Member, code: int) -> bool:
         """Decide whether a process that ended is the end of its place in the crew."""
@@ -148,21 +164,32 @@ class Crew:
             return True
         return self._settings.until_empty and code == 0 and member.is_finished
 
-    async def _pause(self, member: Member, code: int, seconds: float) -> None:
-        how = how_ended(code)
-        if not (code or member.is_finished):
-            how += ", though it had not finished"
-        self._tell(MemberDied(worker=member.name, pid=member.pid, how=how, restart_seconds=seconds))
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than the crew works."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
         except TimeoutError:
             pass
 
-    def _is_up(self, up: Up) -> None:
+    def _tell_away(self, number: int, worker: str, why: str) -> None:
+        if number not in self._away_since:
+            self._away_since[number] = monotonic()
+            self._tell(StoreTroubled(worker=worker, error=why))
+
+    def _tell_died(self, member: Member, code: int, seconds: float) -> None:
+        how = how_ended(code)
+        if not (code or member.is_finished):
+            how += ", though it had not finished"
+        self._tell(MemberDied(worker=member.name, pid=member.pid, how=how, restart_seconds=seconds))
+
+    def _is_up(self, number: int, up: Up) -> None:
         if not self._first_is_up.is_set():
             self._first_is_up.set()
             self._tell(self._started(up.started))
+        since = self._away_since.pop(number, None)
+        if since is not None:
+            self._tell(StoreBack(worker=up.started.worker, seconds=monotonic() - since))
 
     def _started(self, first: Started) -> Started:
         return msgspec.structs.replace(

@@ -20,11 +20,16 @@ from inturn.worker.settings import WorkSettings
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """Begin to work, and write events as JSON or as a log."""
+    """Begin to work, and write events as JSON or as a log.
+
+    When ``crew_is_up``, others work already, and a store that cannot be used is for the parent to
+    tell of.
+    """
 
     settings: WorkSettings
     as_json: bool
     debug: bool
+    crew_is_up: bool
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
@@ -53,6 +58,12 @@ class Beat(msgspec.Struct, frozen=True, tag="beat"):
     running: int
 
 
+class NoStore(msgspec.Struct, frozen=True, tag="no_store"):
+    """The member cannot begin, and ends, for the store is away or may not be used."""
+
+    why: str
+
+
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
     """The member has ended as it should. One that is gone without this was ended, whatever code it
     left: a job may have called ``os._exit(0)``.
@@ -60,7 +71,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 Order = Begin | Stop | StopNow
-Report = Up | Beat | Finished
+Report = Up | Beat | NoStore | Finished
 
 orders = msgspec.json.Decoder(Order)
 reports = msgspec.json.Decoder(Report)

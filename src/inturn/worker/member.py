@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from inturn.model.worker_events import Counts
-from inturn.worker.line import Beat, Begin, Finished, Order, Report, Up, reports, spoken
+from inturn.worker.line import Beat, Begin, Finished, NoStore, Order, Report, Up, reports, spoken
 from inturn.worker.pulse import Health
 
 SILENCE_SECONDS_MAX = 5.0  # of a member that lives: it reports twice a second
@@ -25,6 +25,7 @@ class Member:
         self.running = 0
         self.is_up = False
         self.is_finished = False  # it said so itself: a code of 0 may be a job's doing
+        self.no_store: str | None = None  # why it could not begin, if that was the store
         self.pid = 0
         self._up = up
         self._began_at = 0.0
@@ -94,6 +95,8 @@ class Member:
             case Beat():
                 self._health, self.running = report.health, report.running
                 self.counts = report.counts
+            case NoStore(why):
+                self.no_store = why
             case Finished():
                 self.is_finished = True
 

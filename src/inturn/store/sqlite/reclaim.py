@@ -149,4 +149,5 @@ class _Lost:
 
 def died(crashes: int) -> str:
     """Say why a job that killed its worker too often is dead."""
-    return f"its worker died {crashes} times while running it alone"
+    often = "once" if crashes == 1 else f"{crashes} times"
+    return f"its worker died {often} while running it alone"

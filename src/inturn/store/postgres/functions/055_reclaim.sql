@@ -136,5 +136,7 @@ end $$;
 
 -- Say why a job that was alone whenever its worker died was buried.
 create or replace function inturn.died(p_crashes integer) returns text language sql immutable as $$
-    select format('its worker died %s times while running it alone', p_crashes)
+    select format(
+        'its worker died %s while running it alone',
+        case p_crashes when 1 then 'once' else format('%s times', p_crashes) end)
 $$;
