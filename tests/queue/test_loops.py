@@ -11,12 +11,14 @@ from typing import Any
 import asyncpg
 import pytest
 
+from inturn import Executor
 from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.model.job import NewJob
 from inturn.queue.app import App
 from inturn.queue.job import Job, sending
 from inturn.queue.ticket import Ticket
 from inturn.worker.worker import Worker
+from tests.worker.conftest import until
 
 # Connections that die with their loop say so when they are collected.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -195,6 +197,70 @@ async def test_a_worker_on_another_loop_takes_the_store_unless_it_is_lent(app: A
     with pytest.raises(BadInput, match="lent to a worker on another event loop"):
         await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
     await app.close()
+
+
+async def test_a_handler_that_closes_its_app_does_not_close_it_under_the_worker(url: str) -> None:
+    app = App(url)
+
+    @app.job
+    async def send(n: int) -> int:
+        async with app:  # as one who shares code with programs that only submit
+            await app.jobs["count"].submit()
+        return n
+
+    @app.job
+    async def count() -> None: ...
+
+    worker = Worker(app)
+    working = asyncio.create_task(worker.run())
+    async with asyncio.timeout(HANG_SECONDS):
+        assert await (await send.submit(1)).result() == 1
+        assert await (await send.submit(2)).result() == 2
+        worker.stop()
+        await working
+    assert not [home for home in (app.homes._home, app.homes._guests) if home is not None], (
+        "closed when the worker ended, as it was told to"
+    )
+
+
+async def test_an_app_is_closed_beside_a_durable_executor_and_all_goes_on(url: str) -> None:
+    app = App(url)
+
+    @app.job
+    async def send(n: int) -> int:
+        return n
+
+    async with asyncio.timeout(HANG_SECONDS), Executor(app=app) as executor:
+        assert await executor.run("k", send.call(1)) == 1
+        await asyncio.to_thread(asyncio.run, app.close())
+        assert await executor.run("k", send.call(2)) == 2
+        await executor.barrier("k")
+    await app.close()
+
+
+async def test_who_lived_on_a_loop_that_has_ended_keeps_nothing_open(app: App) -> None:
+    def live() -> None:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(app.keep_open().__aenter__())
+        loop.close()  # and nobody is told
+
+    await asyncio.to_thread(live)
+    await app.close()
+    assert not app.homes._is_to_close
+
+
+async def test_what_was_open_on_a_loop_is_closed_when_a_worker_takes_the_store_elsewhere(
+    migrated_url: str,
+) -> None:
+    app = App(migrated_url)
+    await app.open()
+    before = app.homes._home
+    assert before is not None
+    assert before.opening.is_open
+    await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
+    await until(lambda: not before.opening.is_open)
+    await app.close()
+    gc.collect()  # the worker's connections ended with its loop
 
 
 async def test_a_connection_of_ones_own_is_used_on_its_own_loop(postgres_url: str) -> None:

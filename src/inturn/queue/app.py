@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from inspect import isclass, signature
@@ -286,7 +287,8 @@ class App:
     async def close(self) -> None:
         """Close the store. The app opens it again when it is used again.
 
-        What is under way is finished. Who comes meanwhile has it opened anew.
+        What is under way is finished. Who comes meanwhile has it opened anew. While a worker or a
+        durable executor of this process lives on it, it stays open, and is closed when they end.
         """
         await self.homes.close()
 
@@ -317,6 +319,10 @@ class App:
     async def lend(self) -> Store:
         """Return the store, open, to a worker that lives on this loop: the store's from now on."""
         return await self.homes.lend()
+
+    def keep_open(self) -> AbstractAsyncContextManager[None]:
+        """Keep the store open, on this loop, while inside, whoever closes the app."""
+        return self.homes.keep_open()
 
     async def __aenter__(self) -> App:
         await self.open()

@@ -105,6 +105,12 @@ class Home:
     ) -> None:
         self.loop, self.opening, self._bridge = loop, opening, bridge
         self.is_lent = False
+        self.keepers = 0  # who live there, and need the store until they leave
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether someone lives there who needs the store, on a loop that has not ended."""
+        return self.keepers > 0 and self.loop.is_running()
 
     def enter(self) -> None:
         """Come in from another loop or thread: the bridge does not stop meanwhile."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -37,6 +37,7 @@ class Homes:
         self._settling_in = threading.Lock()
         self._bridge = Bridge()
         self._is_lost = False
+        self._is_to_close = False  # as soon as nobody keeps it open
         _everyone.add(self)
 
     def use(self, url: str, clock: Clock | None) -> None:
@@ -108,6 +109,19 @@ class Homes:
             except NotBegun:
                 continue
 
+    @asynccontextmanager
+    async def keep_open(self) -> AsyncIterator[None]:
+        """Make this loop the store's home, and keep it open meanwhile, whoever closes the app."""
+        home = self._lent(asyncio.get_running_loop(), keepers=1)
+        try:
+            yield
+        finally:
+            with self._settling_in:
+                home.keepers -= 1
+                closes = self._is_to_close and not self._is_kept()
+            if closes:
+                await self._close()
+
     async def _run_at(self, home: Home, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         if not home.opening.is_open:
             self._check_not_lost()
@@ -141,8 +155,11 @@ class Homes:
                 home = self._home = Home(here, self._new_opening())
             return home if home.loop is here or not home.opening.store.is_bound_to_loop else None
 
-    def _lent(self, here: asyncio.AbstractEventLoop) -> Home:
-        """Make a loop the store's home, where everyone finds it as long as that loop runs."""
+    def _lent(self, here: asyncio.AbstractEventLoop, *, keepers: int = 0) -> Home:
+        """Make a loop the store's home, where everyone finds it as long as that loop runs.
+
+        ``keepers``: so many more who keep it open there.
+        """
         with self._settling_in:
             home = self._living_home()
             if home is None or home.loop is not here:
@@ -156,6 +173,7 @@ class Homes:
                 home = self._guests if is_bridge else None
                 home = self._home = home or Home(here, self._new_opening())
             home.is_lent = True
+            home.keepers += keepers
             return home
 
     def _living_home(self) -> Home | None:
@@ -174,8 +192,22 @@ class Homes:
     # Ends
 
     async def close(self) -> None:
-        """Close the store everywhere, when what is under way is finished."""
+        """Close the store everywhere, when what is under way is finished.
+
+        If someone keeps it open, it is closed when they leave, and this does not wait for them: it
+        may be one of their handlers that closes it.
+        """
         with self._settling_in:
+            self._is_to_close = self._is_kept()
+        if not self._is_to_close:
+            await self._close()
+
+    def _is_kept(self) -> bool:
+        return any(home is not None and home.is_kept for home in (self._home, self._guests))
+
+    async def _close(self) -> None:
+        with self._settling_in:
+            self._is_to_close = False
             homes = [home for home in (self._home, self._guests) if home is not None]
             self._home = self._guests = None
             shared, self._opening = self._opening, self._connected()

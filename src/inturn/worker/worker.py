@@ -148,16 +148,17 @@ class Worker:
         self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         waking = self._waking = Waking(self._ready)
-        self._store = await self.app.lend()
-        self._telling = Telling(
-            self._store,
-            self.name,
-            told=self._told,
-            refused=self._refused,
-            doubted=self._doubt,
-            volume=self._hands.volume,
-        )
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.app.keep_open())
+            self._store = await self.app.lend()
+            self._telling = Telling(
+                self._store,
+                self.name,
+                told=self._told,
+                refused=self._refused,
+                doubted=self._doubt,
+                volume=self._hands.volume,
+            )
             stack.push_async_callback(self.app.hooks.stop)
             await self.app.hooks.start()
             stack.push_async_callback(self._children.stop)
