@@ -118,7 +118,7 @@ async def test_a_job_that_was_accepted_before_a_deploy_keeps_its_number_of_attem
     assert ran == list(range(1, accepted + 1))
 
 
-async def test_a_handler_decides_what_becomes_of_its_job(app: App) -> None:
+async def test_001_13_a_handler_decides_what_becomes_of_its_job_and_when(app: App) -> None:
     later: list[float] = []
 
     @app.job(retry=QUICK)
