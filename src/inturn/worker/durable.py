@@ -15,6 +15,7 @@ from inturn.model import bounds, events
 from inturn.model.admissible import check_name, shown
 from inturn.model.errors import (
     BadInput,
+    EarlierFailure,
     ExecutorClosed,
     InturnError,
     InvalidSetting,
@@ -167,13 +168,19 @@ class DurableExecutor(Executor):
         """Wait until every job that stands in a key's line now has ended.
 
         Raises ``EarlierFailure`` if one of them became a dead letter, or one that ran here since
-        the last barrier; or if the key is halted on one. While only others can lead the line on, it
-        waits, and the log says for what; ``asyncio.timeout`` ends it.
+        the last barrier; or if the key is halted on one. Each failure is told once. While only
+        others can lead the line on, it waits, and the log says for what; ``asyncio.timeout`` ends
+        it.
         """
         check_name("key", key, bounds.KEY_CHARS_MAX)
         if (current := self.current()) is not None and current.key == key:
             raise WaitsForItself("barrier", key)
-        await self.app.run(lambda store: self._barrier(store, key))
+        told: list[EarlierFailure] = []
+        try:
+            await self.app.run(lambda store: self._barrier(store, key, told))
+        except asyncio.CancelledError:
+            self._leave_untold(told)
+            raise
 
     # Looking
 
@@ -355,10 +362,22 @@ class DurableExecutor(Executor):
 
     # Waiting, on the app's loop
 
-    async def _barrier(self, store: Store, key: str) -> None:
+    async def _barrier(self, store: Store, key: str, told: list[EarlierFailure]) -> None:
         self.start()
         self._repertoire.learn()
-        await self._awaited.line(store, self._repertoire.queues(), key)
+        try:
+            await self._awaited.line(store, self._repertoire.queues(), key)
+        except EarlierFailure as failure:
+            told.append(failure)
+            raise
+
+    def _leave_untold(self, told: list[EarlierFailure]) -> None:
+        """Leave to the next barrier what one told to a loop where it was cancelled meanwhile."""
+        if self._running is not None:
+            with suppress(RuntimeError):  # the worker's loop is closed: there is no next
+                # After the barrier there has been cancelled, or else has said what it tells.
+                home = self._running.get_loop()
+                home.call_soon_threadsafe(self._ends.failures.leave, told)
 
     async def _at_home(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on the loop of the worker, whether or not there is a store to ask."""
