@@ -208,25 +208,27 @@ async def test_a_barrier_of_another_loop_that_is_cancelled_as_it_tells_leaves_it
 # Jobs that run elsewhere: of them only the store tells
 
 
-ON_ITS_WAY = (JobState.WAITING, JobState.RUNNING, JobState.RETRYING)
-
-
-@pytest.mark.parametrize("reads", [1, 2, 3])
-@pytest.mark.parametrize("at_first", ON_ITS_WAY)
+@pytest.mark.parametrize(
+    ("at_first", "goes_on_after"),
+    [
+        *((JobState.WAITING, reads) for reads in ({1}, {2}, {3}, {1, 3})),
+        *((JobState.RUNNING, reads) for reads in ({1}, {2}, {3}, {1, 2})),
+        *((JobState.RETRYING, reads) for reads in ({1}, {2}, {3})),
+    ],
+)
 async def test_a_job_that_goes_on_while_a_barrier_looks_is_not_missed(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, at_first: JobState, reads: int
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, at_first: JobState, goes_on_after: set[int]
 ) -> None:
     store, waiting = await shop.app.lend(), awaited()
     elsewhere = Elsewhere(store)
     await enqueue(store, *jobs(2, key="a"))
     while elsewhere.state is not at_first:
         await elsewhere.go_on()
-    read, left = store.jobs, [reads]
+    read, reads = store.jobs, iter(range(1, 100))
 
     async def moving(**options: Any) -> Any:
         page = await read(**options)
-        left[0] -= 1
-        if left[0] == 0:
+        if next(reads) in goes_on_after:
             await elsewhere.go_on()
         return page
 
@@ -243,12 +245,13 @@ async def test_a_job_that_goes_on_while_a_barrier_looks_is_not_missed(
 async def test_a_barrier_that_is_given_up_leaves_what_it_found_to_the_next(shop: Shop) -> None:
     store, waiting = await shop.app.lend(), awaited()
     await enqueue(store, *jobs(3, key="a"))
+    first = await claim_one(store)
     given_up = asyncio.create_task(waiting.line(store, ["default"], "a"))
     await until(lambda: bool(waiting._ends._waiting))
-    await settle(store, bury(await claim_one(store), "first"))
+    await settle(store, bury(first, "first"))
     await settle(store, bury(await claim_one(store), "second"))
-    await until(lambda: len(waiting._ends.failures._untold) == 1)
-    await until(lambda: bool(waiting._ends._waiting))  # for the third
+    failures = waiting._ends.failures
+    await until(lambda: len(failures._untold) == 1 and len(failures._untold["a"].errors) == 2)
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
@@ -257,6 +260,46 @@ async def test_a_barrier_that_is_given_up_leaves_what_it_found_to_the_next(shop:
         await waiting.line(store, ["default"], "a")
     assert (raised.value.failures, raised.value.error) == (2, "first")
     await waiting.line(store, ["default"], "a")
+
+
+async def test_what_fails_elsewhere_and_is_taken_back_and_fails_again_is_told_again(
+    shop: Shop,
+) -> None:
+    store, waiting = await shop.app.lend(), awaited()
+    [failing] = await enqueue(store, job(key="a"))
+    for _ in range(2):
+        barrier = asyncio.create_task(waiting.line(store, ["default"], "a"))
+        await until(lambda: bool(waiting._ends._waiting))
+        await settle(store, bury(await claim_one(store)))
+        with pytest.raises(EarlierFailure):
+            await barrier
+        await waiting.line(store, ["default"], "a")
+        await store.dead_retry([failing])
+
+
+async def test_a_key_that_is_halted_just_as_a_barrier_looks_tells_its_failure_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, ends = await shop.app.lend(), Ends([], None)
+    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
+    await enqueue(store, *jobs(2, key="a"))
+    claim = await claim_one(store)
+    ends.claimed("default", [claim])
+    read, reads = store.lanes, iter(range(1, 100))
+
+    async def halting(*args: Any, **options: Any) -> Any:
+        if next(reads) == 2:  # the first is of who looks what stands in line
+            await settle(store, bury(claim, "no line"))
+        return await read(*args, **options)
+
+    monkeypatch.setattr(store, "lanes", halting)
+    with pytest.raises(EarlierFailure) as raised:
+        await awaited(ends).line(store, ["default"], "a")
+    assert (raised.value.failures, raised.value.error) == (1, "no line")
+    ends.settled(bury(claim, "no line"))
+    await store.skip_lane("default", "a")
+    await settle(store, done([await claim_one(store)]))
+    await awaited(ends).line(store, ["default"], "a")
 
 
 async def test_a_job_that_was_lost_and_failed_elsewhere_is_told_once(shop: Shop) -> None:
@@ -293,6 +336,22 @@ def test_a_key_that_fails_for_ever_costs_no_more_than_one_that_failed_once() -> 
     assert (told.failures, told.error) == (1000, "0 failed")
     assert not failures._untold
     assert not failures._barriers
+
+
+def test_what_fails_while_a_barrier_looks_is_its_business_and_what_fails_then_the_nexts() -> None:
+    failures = Failures()
+    with failures.barrier("a") as barrier:
+        failures.heard("a", new_id(), "early")
+        failures.cover(barrier, [])
+        failures.heard("a", new_id(), "late")
+        told = failures.tell(barrier)
+    assert told is not None
+    assert (told.failures, told.error) == (1, "early")
+    assert not failures._untold["a"].errors, "nobody waits who would have to know which it was"
+    with failures.barrier("a") as barrier:
+        told = failures.tell(barrier)
+    assert told is not None
+    assert (told.failures, told.error) == (1, "late")
 
 
 def test_failures_of_the_keys_that_failed_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
