@@ -25,7 +25,6 @@ from inturn.model.errors import (
     QueueFull,
     ShardFull,
     StoreUnavailable,
-    WaitsForItself,
 )
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
@@ -301,26 +300,6 @@ async def test_threads_submit_too(shop: Shop) -> None:
         for thread in threads:
             await asyncio.to_thread(thread.join)
     assert shop.ran == {key: list(range(10)) for key in "abc"}
-
-
-async def test_a_job_knows_itself_and_must_not_wait_for_itself(shop: Shop) -> None:
-    errors: list[str] = []
-    executor = inturn.Executor(app=shop.app)
-
-    @shop.app.job
-    async def selfish() -> None:
-        current = executor.current()
-        assert current is not None
-        assert current.key == "a"
-        for waiting in (executor.barrier("a"), executor.stop()):
-            with pytest.raises(WaitsForItself) as raised:
-                await waiting
-            errors.append(raised.value.verb)
-
-    assert executor.current() is None
-    async with executor:
-        await executor.submit("a", selfish.call())
-    assert errors == ["barrier", "stop"]
 
 
 async def test_what_a_store_cannot_keep_is_refused_with_the_way_out(shop: Shop) -> None:

@@ -32,6 +32,7 @@ from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
+from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
@@ -148,8 +149,11 @@ class DurableExecutor(Executor):
         """Submit a job and wait for its result.
 
         Who is cancelled while waiting takes the job along if it has not begun, unless it is
-        ``detached``.
+        ``detached``. Refused to a job of the same key in the same queue, which would wait for
+        itself.
         """
+        if isinstance(job, Call) and in_line(self.current(), job.new.queue, key):
+            raise WaitsForItself("run", key)
         ticket = await self.submit(key, job, timeout=timeout)
         try:
             return await ticket.result()
@@ -321,7 +325,10 @@ class DurableExecutor(Executor):
             self._ends.tell(events.Accepted(job.key or "", 0))
         if len(self._ends.awaited) > 2 * self.settings.queue_size:
             await self.app.run(self._awaited.reap)
-        return tickets
+        return [
+            OwnTicket(self.app, ticket, call, self.current)
+            for ticket, call in zip(tickets, calls, strict=True)
+        ]
 
     async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> None:
         try:
