@@ -341,6 +341,15 @@ async def test_a_duplicate_is_the_first_job(shop: Shop) -> None:
     assert shop.ran["a"] == [1]
 
 
+async def test_a_duplicate_is_not_waited_for_besides_the_first_job(shop: Shop) -> None:
+    seen = Seen()
+    async with running(shop, listeners=[seen.listen]) as executor:
+        for _ in range(3):
+            await executor.submit("a", shop.wait.using(dedupe="x").call())
+    [stopping] = seen.of(events.Stopping)
+    assert stopping.waiting == 1
+
+
 async def test_what_others_ended_is_not_waited_for(shop: Shop) -> None:
     async with running(shop, slots=1, queue_size=3) as executor:
         await executor.submit("a", shop.wait.call())
