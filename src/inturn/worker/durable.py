@@ -25,6 +25,7 @@ from inturn.model.errors import (
 )
 from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
+from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.home import crossed
 from inturn.queue.job import Call
@@ -362,9 +363,11 @@ class DurableExecutor(Executor):
         running = self._running
         if running is not None and running.done():
             error = None if running.cancelled() else running.exception()
+            said = whole(
+                "the executor's worker has ended" + ("" if error is None else f": {error}")
+            )
             raise ExecutorClosed(
-                f"the executor's worker has ended{'' if error is None else f': {error}'}. What was "
-                f"accepted is in the store. Make a new executor."
+                f"{said} What was accepted is in the store. Make a new executor."
             ) from error
 
     # Waiting, on the app's loop
