@@ -153,7 +153,8 @@ class DurableExecutor(Executor):
         ``detached``. Refused to a job of the same key in the same queue, which would wait for
         itself.
         """
-        if isinstance(job, Call) and in_line(self.current(), job.new.queue, key):
+        queue = self._repertoire.keyed(key, job).new.queue
+        if in_line(self.current(), queue, key):
             raise WaitsForItself("run", key)
         ticket = await self.submit(key, job, timeout=timeout)
         try:
