@@ -25,7 +25,6 @@ from inturn.model.errors import (
     QueueFull,
     ShardFull,
     StoreUnavailable,
-    WaitsForItself,
 )
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
@@ -303,26 +302,6 @@ async def test_threads_submit_too(shop: Shop) -> None:
     assert shop.ran == {key: list(range(10)) for key in "abc"}
 
 
-async def test_a_job_knows_itself_and_must_not_wait_for_itself(shop: Shop) -> None:
-    errors: list[str] = []
-    executor = inturn.Executor(app=shop.app)
-
-    @shop.app.job
-    async def selfish() -> None:
-        current = executor.current()
-        assert current is not None
-        assert current.key == "a"
-        for waiting in (executor.barrier("a"), executor.stop()):
-            with pytest.raises(WaitsForItself) as raised:
-                await waiting
-            errors.append(raised.value.verb)
-
-    assert executor.current() is None
-    async with executor:
-        await executor.submit("a", selfish.call())
-    assert errors == ["barrier", "stop"]
-
-
 async def test_what_a_store_cannot_keep_is_refused_with_the_way_out(shop: Shop) -> None:
     other = inturn.App("sqlite:///:memory:")
     stranger = other.job(kind="stranger")(lambda: None)
@@ -360,6 +339,15 @@ async def test_a_duplicate_is_the_first_job(shop: Shop) -> None:
         first = await executor.submit("a", once.call("a", 1))
         assert (await executor.submit("a", once.call("a", 1))).id == first.id
     assert shop.ran["a"] == [1]
+
+
+async def test_a_duplicate_is_not_waited_for_besides_the_first_job(shop: Shop) -> None:
+    seen = Seen()
+    async with running(shop, listeners=[seen.listen]) as executor:
+        for _ in range(3):
+            await executor.submit("a", shop.wait.using(dedupe="x").call())
+    [stopping] = seen.of(events.Stopping)
+    assert stopping.waiting == 1
 
 
 async def test_what_others_ended_is_not_waited_for(shop: Shop) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import inturn
 from inturn.model import events
-from inturn.model.errors import ExecutorClosed
+from inturn.model.errors import ExecutorClosed, HookFailed
 from inturn.model.job import JobState, NewJob
 from inturn.model.worker import WorkerView
 from inturn.policy.retry import RetryPolicy
@@ -50,6 +50,24 @@ async def test_a_stop_waits_for_what_is_on_its_way_into_the_store(
         await ended(stopping)
         assert (await ticket.status()).state is JobState.DONE
     assert shop.ran["a"] == [1]
+
+
+async def test_an_executor_whose_worker_could_not_begin_says_why_in_whole_sentences(
+    shop: Shop,
+) -> None:
+    @shop.app.on_start
+    async def connect() -> None:
+        raise OSError("no route to host")
+
+    executor = inturn.Executor(app=shop.app)
+    executor.start()
+    await until(lambda: executor._running is not None and executor._running.done())
+    with pytest.raises(
+        ExecutorClosed, match=r"no route to host\. Nothing was claimed\. What was accepted is in"
+    ):
+        await executor.submit("a", shop.write.call("a", 1))
+    with pytest.raises(HookFailed):
+        await executor.stop()
 
 
 async def test_a_stop_refuses_those_who_wait_for_room_at_once(shop: Shop) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
 from inturn.worker import stopping
 from inturn.worker.durable import DurableExecutor
+from inturn.worker.worker import Worker
 from tests.executor.durable_shop import Shop, until
 from tests.executor.support import SECONDS_MAX, Seen
 
@@ -165,6 +166,42 @@ async def test_a_store_that_does_not_answer_is_not_waited_for_past_the_timeout(
         assert one._running is not None
         one._running.cancel()
         await gone(one)
+
+
+async def test_the_store_has_a_leases_time_to_be_told_however_long_a_handler_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, left = 0.0, Left()
+    monkeypatch.setattr(stopping, "monotonic", lambda: now)
+    monkeypatch.setattr(stopping, "SEE_OUT_SECONDS", 0.001)
+    running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    seeing_out = asyncio.create_task(stopping._see_out(cast(Worker, left), running))
+    await left.looked_at()
+    now = 10 * left.lease_seconds
+    await left.looked_at()
+    left.handlers = 0  # and the store is yet to be told how it ended
+    now += left.lease_seconds
+    await left.looked_at()
+    assert not running.done()
+    now += 1
+    await seeing_out
+    assert running.cancelled()
+
+
+class Left:
+    """A worker that was left with a handler that runs."""
+
+    lease_seconds, handlers, looks = 30.0, 1, 0
+
+    @property
+    def running(self) -> int:
+        self.looks += 1
+        return self.handlers
+
+    async def looked_at(self) -> None:
+        """Wait until someone has looked after this was called, and drawn a conclusion."""
+        before = self.looks
+        await until(lambda: self.looks >= before + 2)
 
 
 async def test_stops_after_one_that_gave_up_return_at_once(shop: Shop) -> None:

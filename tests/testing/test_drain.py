@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -46,6 +47,24 @@ async def test_each_key_runs_in_order(shop: Shop, store: str) -> None:
     for key in ("k0", "k1", "k2"):
         numbers = [int(one.split()[1]) for one in shop.ran if one.startswith(key)]
         assert numbers == sorted(numbers)
+
+
+async def test_a_job_that_one_look_passes_over_is_found_by_the_next(
+    shop: Shop, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PostgreSQL does with a lane that someone has locked for a moment."""
+    async with private(shop.app, store=store) as sandbox:
+        await shop.send.submit("locked")
+        lent: Any = await shop.app.lend()
+        claim, looks = lent._store.claim, Counter[str]()
+
+        async def passing_over(queue: str, **options: Any) -> Any:
+            looks[queue] += 1
+            return [] if looks[queue] == 1 else await claim(queue, **options)
+
+        monkeypatch.setattr(lent._store, "claim", passing_over)
+        assert len((await sandbox.drain()).done) == 1
+    assert shop.ran == ["locked"]
 
 
 async def test_a_handlers_error_is_raised_when_all_has_run(shop: Shop, store: str) -> None:

@@ -18,6 +18,7 @@ from inturn.policy.explain import WORKER_SEEN_SECONDS
 from inturn.store.paging import encode_cursor
 from inturn.store.protocol import Store
 from inturn.worker.ends import Ends
+from inturn.worker.failures import Barrier
 from inturn.worker.store_room import FRESH_SECONDS, LOOK_SECONDS, LOOKS_SHARE_MAX
 
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
@@ -49,16 +50,18 @@ class Awaited:
 
     async def line(self, store: Store, queues: Iterable[str], key: str) -> None:
         """Wait until what stands in a key's line now has ended; raise if some of it failed."""
-        failures, first = 0, ""
-        patience = Patience(STUCK_SECONDS)
-        for queue in queues:
-            for view in await _in_line(store, queue, key):
-                ended = await self._ended(store, view, patience)
-                if ended is not None and ended.state is JobState.DEAD:
-                    failures, first = failures + 1, first or ended.reason or ""
-        seen, error = self._ends.take_failures(key)
-        if seen or failures:
-            raise EarlierFailure(key, max(seen, failures), error or first)
+        with self._ends.failures.barrier(key) as barrier:
+            line = {id: None for queue in queues for id in await _in_line(store, queue, key)}
+            ending = [id for id in self._ends.of_key(key) if id not in line]
+            self._ends.failures.cover(barrier, [*ending, *line])
+            for id in ending:  # the store has settled them, as the worker has not heard yet
+                await self._find(store, id, barrier)
+            patience = Patience(STUCK_SECONDS)
+            for id in line:
+                await self._ended(store, id, patience, barrier)
+            failure = self._ends.failures.tell(barrier)
+            if failure is not None:
+                raise failure
 
     async def all(self, store: Store) -> None:
         """Wait until everything accepted here has ended, or can only be ended by someone else."""
@@ -110,27 +113,33 @@ class Awaited:
         views = [await self._look(store, id) for id in list(self._ends.awaited)[:REAPED_MAX]]
         return [view for view in views if view is not None]
 
-    async def _ended(self, store: Store, view: JobView, patience: Patience) -> JobView | None:
-        """Wait until a job has ended; None if that is so long ago that it was pruned."""
-        while True:
-            try:  # it may have ended while another one was waited for
-                view = await store.job(view.job.id)
-            except UnknownJob:
-                return None
-            if view.state in _ENDED:
-                return view
+    async def _ended(self, store: Store, id: UUID, patience: Patience, barrier: Barrier) -> None:
+        """Wait until a job that a barrier waits for has ended."""
+        while (view := await self._find(store, id, barrier)) is not None:
             self._check()
-            await self._check_halted(store, view.job.queue, view.job.key or "")
+            await self._check_halted(store, view.job.queue, barrier)
             if patience.is_over:
                 patience.restart(await self._say_stuck(store, view))
             await self._ends.next(STILL_SECONDS)
 
-    async def _check_halted(self, store: Store, queue: str, key: str) -> None:
-        for lane in (await store.lanes(queue, key=key)).rows:
+    async def _find(self, store: Store, id: UUID, barrier: Barrier) -> JobView | None:
+        """Return a job that has not ended; note one that failed."""
+        try:
+            view = await store.job(id)
+        except UnknownJob:  # it ended so long ago that it was pruned
+            return None
+        if view.state is JobState.DEAD:
+            self._ends.found_dead(barrier, id, _error_of(view))
+        return None if view.state in _ENDED else view
+
+    async def _check_halted(self, store: Store, queue: str, barrier: Barrier) -> None:
+        for lane in (await store.lanes(queue, key=barrier.key)).rows:
             if lane.state is LaneState.HALTED and lane.halted_job is not None:
-                count, error = self._ends.take_failures(key)
-                reason = (await store.job(lane.halted_job)).reason or ""
-                raise EarlierFailure(key, max(count, 1), error or reason)
+                view = await store.job(lane.halted_job)
+                if view.job.id in barrier.covered:  # else it failed before, and may have been told
+                    self._ends.found_dead(barrier, view.job.id, _error_of(view))
+                failure = self._ends.failures.tell(barrier)
+                raise failure or EarlierFailure(barrier.key, 1, _error_of(view))
 
     async def _say_stuck(self, store: Store, view: JobView) -> float:
         """Say why a job that a barrier waits for is stuck, if so; return when to look again."""
@@ -204,6 +213,11 @@ class Patience:
         return monotonic() >= self._until
 
 
+def _error_of(dead: JobView) -> str:
+    """Return what a job failed with, in the words that a worker has for it."""
+    return dead.errors[-1].error if dead.errors else dead.reason or ""
+
+
 async def _paused(store: Store) -> set[str]:
     return {one.name for one in await store.queues() if one.paused_by is not None}
 
@@ -218,7 +232,7 @@ async def _is_taken(store: Store, queue: str, kind: str) -> bool:
     )
 
 
-async def _in_line(store: Store, queue: str, key: str) -> list[JobView]:
+async def _in_line(store: Store, queue: str, key: str) -> list[UUID]:
     """Return the jobs that stand in a key's line: the one that runs or retries, those that wait."""
     while True:
         found: dict[UUID, JobView] = {}
@@ -226,7 +240,7 @@ async def _in_line(store: Store, queue: str, key: str) -> list[JobView]:
             found |= {view.job.id: view for view in await _listed(store, queue, key, state)}
         lanes = (await store.lanes(queue, key=key)).rows
         if found or not any(lane.depth or lane.state in _BUSY for lane in lanes):
-            return list(found.values())
+            return sorted(found, key=lambda id: found[id].position or 0)
         await asyncio.sleep(LOOK_SECONDS)  # it went from one state to another while we looked
 
 

@@ -15,6 +15,7 @@ from inturn.model import bounds, events
 from inturn.model.admissible import check_name, shown
 from inturn.model.errors import (
     BadInput,
+    EarlierFailure,
     ExecutorClosed,
     InturnError,
     InvalidSetting,
@@ -24,6 +25,7 @@ from inturn.model.errors import (
 )
 from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
+from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.home import crossed
 from inturn.queue.job import Call
@@ -31,6 +33,7 @@ from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
+from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
@@ -147,8 +150,12 @@ class DurableExecutor(Executor):
         """Submit a job and wait for its result.
 
         Who is cancelled while waiting takes the job along if it has not begun, unless it is
-        ``detached``.
+        ``detached``. Refused to a job of the same key in the same queue, which would wait for
+        itself.
         """
+        queue = self._repertoire.keyed(key, job).new.queue
+        if in_line(self.current(), queue, key):
+            raise WaitsForItself("run", key)
         ticket = await self.submit(key, job, timeout=timeout)
         try:
             return await ticket.result()
@@ -167,13 +174,19 @@ class DurableExecutor(Executor):
         """Wait until every job that stands in a key's line now has ended.
 
         Raises ``EarlierFailure`` if one of them became a dead letter, or one that ran here since
-        the last barrier; or if the key is halted on one. While only others can lead the line on, it
-        waits, and the log says for what; ``asyncio.timeout`` ends it.
+        the last barrier; or if the key is halted on one. Each failure is told once. While only
+        others can lead the line on, it waits, and the log says for what; ``asyncio.timeout`` ends
+        it.
         """
         check_name("key", key, bounds.KEY_CHARS_MAX)
         if (current := self.current()) is not None and current.key == key:
             raise WaitsForItself("barrier", key)
-        await self.app.run(lambda store: self._barrier(store, key))
+        told: list[EarlierFailure] = []
+        try:
+            await self.app.run(lambda store: self._barrier(store, key, told))
+        except asyncio.CancelledError:
+            self._leave_untold(told)
+            raise
 
     # Looking
 
@@ -314,7 +327,10 @@ class DurableExecutor(Executor):
             self._ends.tell(events.Accepted(job.key or "", 0))
         if len(self._ends.awaited) > 2 * self.settings.queue_size:
             await self.app.run(self._awaited.reap)
-        return tickets
+        return [
+            OwnTicket(self.app, ticket, call, self.current)
+            for ticket, call in zip(tickets, calls, strict=True)
+        ]
 
     async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> None:
         try:
@@ -348,17 +364,31 @@ class DurableExecutor(Executor):
         running = self._running
         if running is not None and running.done():
             error = None if running.cancelled() else running.exception()
+            said = whole(
+                "the executor's worker has ended" + ("" if error is None else f": {error}")
+            )
             raise ExecutorClosed(
-                f"the executor's worker has ended{'' if error is None else f': {error}'}. What was "
-                f"accepted is in the store. Make a new executor."
+                f"{said} What was accepted is in the store. Make a new executor."
             ) from error
 
     # Waiting, on the app's loop
 
-    async def _barrier(self, store: Store, key: str) -> None:
+    async def _barrier(self, store: Store, key: str, told: list[EarlierFailure]) -> None:
         self.start()
         self._repertoire.learn()
-        await self._awaited.line(store, self._repertoire.queues(), key)
+        try:
+            await self._awaited.line(store, self._repertoire.queues(), key)
+        except EarlierFailure as failure:
+            told.append(failure)
+            raise
+
+    def _leave_untold(self, told: list[EarlierFailure]) -> None:
+        """Leave to the next barrier what one told to a loop where it was cancelled meanwhile."""
+        if self._running is not None:
+            with suppress(RuntimeError):  # the worker's loop is closed: there is no next
+                # After the barrier there has been cancelled, or else has said what it tells.
+                home = self._running.get_loop()
+                home.call_soon_threadsafe(self._ends.failures.leave, told)
 
     async def _at_home(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on the loop of the worker, whether or not there is a store to ask."""

@@ -9,13 +9,14 @@ from uuid import UUID
 
 from inturn.executor.report import ErrorHandler, Failure
 from inturn.log import log_event, log_listener_failure
-from inturn.model import bounds, events
+from inturn.model import events
 from inturn.model.errors import AttemptFailed, JobCancelled
 from inturn.model.job import JobView, LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.retry import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.worker.failures import Barrier, Failures
 from inturn.worker.watcher import Hand, is_buried
 
 _RUNS: ContextVar[tuple[object, LeasedJob] | None] = ContextVar("inturn_runs", default=None)
@@ -30,7 +31,7 @@ class Ends:
         self.awaited: dict[UUID, NewJob] = {}  # accepted here, and not seen to end
         self.arriving: set[UUID] = set()  # of those: on their way into the store
         self.in_hand = Hand()
-        self._failed: dict[str, tuple[int, str]] = {}  # for barriers: how many, and the first error
+        self.failures = Failures()  # for barriers
         self._errors: dict[UUID, Exception] = {}
         self._listeners, self._error_handler = tuple(listeners), error_handler
         self._waiting: set[asyncio.Event] = set()
@@ -46,6 +47,7 @@ class Ends:
     def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
         """Note what the worker has in hand."""
         self.in_hand.take(claims)
+        self.failures.claimed(job.id for claim in claims for job in claim.jobs)
 
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """Note what ended, and tell who wants to know."""
@@ -78,16 +80,10 @@ class Ends:
             self.awaited.pop(job.id, None)
         elif is_buried(outcome) and error is not None:
             self.awaited.pop(job.id, None)
-            self._bury(key, job.attempt, error)
+            self.failures.heard(key, job.id, describe(error))
+            self._report(events.Failed, key, job.attempt, error)
         elif isinstance(verdict, Retry) and error is not None:
             self.tell(events.Retried(key, 0, job.attempt, verdict.delay_seconds, error))
-
-    def _bury(self, key: str, attempts: int, error: Exception) -> None:
-        count, first = self._failed.pop(key, (0, describe(error)))
-        self._failed[key] = (count + 1, first)
-        if len(self._failed) > bounds.FAILED_KEYS_MAX:
-            del self._failed[next(iter(self._failed))]
-        self._report(events.Failed, key, attempts, error)
 
     def _report(
         self,
@@ -134,9 +130,13 @@ class Ends:
             self._report(events.Cancelled, key, view.attempt, error)
             self._wake()
 
-    def take_failures(self, key: str) -> tuple[int, str]:
-        """Return how many jobs of a key failed since the last time, and the first error."""
-        return self._failed.pop(key, (0, ""))
+    def of_key(self, key: str) -> list[UUID]:
+        """Return the jobs of a key in hand: those that run, and those whose end is being told."""
+        return [job.id for job in self.in_hand.jobs if job.key == key]
+
+    def found_dead(self, barrier: Barrier, id: UUID, error: str) -> None:
+        """Note what a barrier found in the store, maybe before the worker hears that it is so."""
+        self.failures.found(barrier, id, error, is_in_hand=id in self.of_key(barrier.key))
 
     def current(self) -> LeasedJob | None:
         """Return the job whose handler calls this, if it is one of ours."""
