@@ -33,6 +33,7 @@ from inturn.worker.durable import _REFUSED, DurableExecutor
 from inturn.worker.store_room import StoreRoom
 from tests.executor.durable_shop import Shop, depth_of, running, until
 from tests.executor.support import SECONDS_MAX, Seen
+from tests.worker.conftest import take_for_good
 
 
 async def test_given_an_app_an_executor_is_durable(shop: Shop) -> None:
@@ -141,6 +142,14 @@ async def test_what_waits_for_a_time_or_a_person_does_not_hold_up_a_stop(shop: S
         held = await executor.submit("a", shop.write_slowly.call("a", 1))
     assert (await late.status()).state is JobState.SCHEDULED
     assert (await held.status()).state is JobState.WAITING
+
+
+async def test_a_job_whose_lease_was_lost_takes_no_slot(shop: Shop) -> None:
+    async with running(shop, slots=2) as executor:
+        ticket = await executor.submit("a", shop.wait.call())
+        await until(lambda: (executor.keys_busy, executor.free_slots) == (1, 1))
+        await take_for_good(shop.app, ticket)
+        await until(lambda: (executor.keys_busy, executor.free_slots) == (0, 2))
 
 
 async def test_what_waits_is_bounded_by_the_stores_depth(shop: Shop) -> None:

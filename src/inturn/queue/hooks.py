@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from inturn.model.admissible import shown
 from inturn.model.errors import BadInput, HookFailed
+from inturn.model.spelling import whole
 from inturn.policy.retry import describe
 from inturn.queue.context import Context
 
@@ -57,10 +58,8 @@ class Hooks:
                 await _called(hook)
             except Exception as error:
                 name = getattr(hook, "__name__", shown(hook))
-                raise HookFailed(
-                    f"the hook {name!r}, to be called when a worker starts, failed: "
-                    f"{describe(error)}. Nothing was claimed."
-                ) from error
+                said = f"the hook {name!r}, to be called when a worker starts, failed: "
+                raise HookFailed(f"{whole(said + describe(error))} Nothing was claimed.") from error
 
     async def stop(self) -> None:
         """Call what is to be called at the end, the last declared first, whatever fails."""

@@ -193,12 +193,12 @@ class DurableExecutor(Executor):
     @property
     def free_slots(self) -> int:
         """How many more keys could run at this moment."""
-        return max(0, self.settings.slots - self._ends.in_hand.lanes)
+        return self.settings.slots - (0 if self._worker is None else self._worker.running)
 
     @property
     def keys_busy(self) -> int:
-        """How many keys have jobs that were claimed here and have not ended."""
-        return self._ends.in_hand.lanes
+        """How many keys run or wait for a slot here."""
+        return 0 if self._worker is None else self._worker.keys_busy
 
     def depths(self) -> list[int]:
         """Return how many jobs waited in the store when it was last asked, each second or so."""

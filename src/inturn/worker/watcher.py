@@ -65,13 +65,6 @@ class Hand:
         """What it holds."""
         return [job for _, job in self._held.values()]
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes, or jobs without a key, that is."""
-        return len(
-            {job.id if lease.key is None else lease.lane for lease, job in self._held.values()}
-        )
-
     def take(self, claims: Iterable[Claim]) -> None:
         """Hold what was claimed."""
         for claim in claims:

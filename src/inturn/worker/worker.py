@@ -227,6 +227,11 @@ class Worker:
         """How many lanes, or jobs without a key, run at this moment."""
         return self._hands.running
 
+    @property
+    def keys_busy(self) -> int:
+        """How many lanes, or jobs without a key, run or wait for a slot."""
+        return self._hands.keys_busy
+
     def _hurry(self) -> None:
         assert self._loop is not None
         if self._limit is not None and not self._limit.expired():
