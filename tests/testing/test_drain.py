@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -60,6 +61,48 @@ async def test_a_handlers_error_is_raised_when_all_has_run(shop: Shop, store: st
         [note] = raised.value.__notes__
         assert "attempt 1 of 3" in note
         assert "raising=False" in note
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    id: int = 7
+
+
+class Unsettable(Exception):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise RuntimeError("leave me alone")
+
+
+class Unspeakable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize("kind", [Frozen, Unsettable, Unspeakable])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_the_error_of_a_handler_is_raised_and_noted_whatever_it_lets_be_done_to_it(
+    shop: Shop, kind: type[Exception], is_async: bool
+) -> None:
+    raised: list[Exception] = []
+
+    def fail() -> None:
+        raised.append(kind())
+        raise raised[-1]
+
+    async def fail_on_loop() -> None:
+        fail()
+
+    job = shop.app.job(kind="fails", attempts=1)(fail_on_loop if is_async else fail)
+    async with private(shop.app) as sandbox:
+        await shop.app.submit_many([job.call(), job.call()])
+        with pytest.raises(kind) as found:
+            await sandbox.drain()
+    assert found.value is raised[0]
+    [note] = found.value.__notes__
+    assert "raised by job 'fails'" in note
+    assert "also failed: job 'fails'" in note
 
 
 async def test_errors_are_returned_if_they_are_not_to_be_raised(shop: Shop, store: str) -> None:
