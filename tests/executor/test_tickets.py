@@ -59,7 +59,7 @@ class Strange(BaseException):
 def test_what_is_no_exception_does_not_end_who_waits_for_its_job(
     error: BaseException, verb: str
 ) -> None:
-    def job() -> None:
+    def job() -> object:
         raise error
 
     async def wait(executor: Running) -> object:
