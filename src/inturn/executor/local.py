@@ -126,9 +126,9 @@ class LocalExecutor:
         """Accept a job: it will run after the jobs of its key that were accepted before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled while it
-        waits, it takes the job back. Accepted, the job no longer depends on its caller; with
-        ``detached=False`` it is cancelled if the task, or the job, that submitted it ends by being
-        cancelled.
+        waits, it takes the job back if it has not begun, as its ticket would. Accepted, the job no
+        longer depends on its caller; with ``detached=False`` it is cancelled if the task, or the
+        job, that submitted it ends by being cancelled.
         """
         call, place = call_of(job)
         patience = None if timeout is None else seconds("timeout", timeout)
