@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
@@ -240,6 +241,48 @@ async def test_a_handler_that_hangs_is_named(shop: Shop, monkeypatch: pytest.Mon
         said = rf"within 2 s: 0 done.* Still running: 'hang' {ticket.id} \(attempt 1\)"
         with pytest.raises(DrainTimeout, match=said):
             await sandbox.drain(timeout=2)
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+async def test_what_was_only_claimed_is_not_said_to_run(
+    shop: Shop, on_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.testing.drain.ENDING_SECONDS", 0.1)
+    gate = threading.Event()
+    claimed: list[str] = []
+
+    async def claim() -> None:
+        """Have a job claimed that nobody begins, as a worker does that has no slot for it yet."""
+        claimed.append(str((await shop.send.submit("behind")).id))
+        await shop.app.run(
+            lambda store: store.claim("mail", jobs_max=1, worker="slow", lease_seconds=30.0)
+        )
+
+    @shop.app.job(kind="on a thread")
+    def stuck_on_a_thread() -> None:
+        shop.app.sync(claim())
+        gate.wait(60)
+
+    @shop.app.job(kind="on the loop")
+    async def stuck() -> None:
+        await claim()
+        await asyncio.sleep(60)
+
+    async with private(shop.app) as sandbox:
+        ended = await shop.call_back.submit(1.0)
+        hangs = await (stuck_on_a_thread if on_thread else stuck).submit()
+        try:
+            with pytest.raises(DrainTimeout) as raised:
+                await sandbox.drain(timeout=2)
+        finally:
+            gate.set()
+    assert re.search(
+        rf"1 done.* Still running: '[\w ]+' {hangs.id} \(attempt 1\)\. "
+        rf"Claimed, handler not begun: 'send' {claimed[0]} \(attempt 1\)\. Give drain",
+        str(raised.value),
+    )
+    assert (len(raised.value.running), len(raised.value.waiting)) == (1, 1)
+    assert str(ended.id) not in str(raised.value)
 
 
 async def test_an_attempt_that_ends_without_an_error_of_its_handler_says_how(shop: Shop) -> None:

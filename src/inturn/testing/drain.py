@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from inturn.model import bounds
 from inturn.model.admissible import check_number
+from inturn.model.job import LeasedJob
 from inturn.policy.retry import RetryLater, describe
 from inturn.queue.app import App
 from inturn.store.protocol import Store
@@ -106,12 +107,18 @@ class Drain:
         return self._stops_at - asyncio.get_running_loop().time()
 
     def _complain(self, *running: str) -> NoReturn:
-        jobs = self._ledger.in_hand.jobs
-        running += tuple(f"{job.kind!r} {job.id} (attempt {job.attempt})" for job in jobs)
+        begun, claimed = self._ledger.unfinished()
+        running += tuple(map(_named, begun))
+        waiting = tuple(map(_named, claimed))
         most, advice = self._ledger.ran_most(), ""
         if most is not None and most[1] > 1:
             advice = f"{most[0]!r} ran {most[1]:,} times: does it submit itself for ever? "
-        raise DrainTimeout(self._timeout, str(self._ledger.drained), running[:5], advice)
+        ended = str(self._ledger.drained)
+        raise DrainTimeout(self._timeout, ended, running[:5], waiting[:5], advice)
+
+
+def _named(job: LeasedJob) -> str:
+    return f"{job.kind!r} {job.id} (attempt {job.attempt})"
 
 
 def raise_first(drained: Drained) -> None:
