@@ -65,6 +65,19 @@ def log_listener_failure(listener: object, error: BaseException) -> None:
     log.error("a listener failed: %r", listener, exc_info=error)
 
 
+def log_undecided(key: str, error: BaseException) -> None:
+    """Say why a failed job is not tried again, though its error may be no reason."""
+    log = logging.getLogger(EXECUTOR)
+    log.error("whether a job of key %r may run again cannot be told", key, exc_info=error)
+
+
+def log_unwritten(about: object, why: str) -> None:
+    """Say that an event could not be written to the log, and what was in the way."""
+    key = getattr(about, "key", None)
+    what = "an event" if key is None else f"what became of a job of key {key!r}"
+    logging.getLogger(EXECUTOR).error("%s could not be written to the log: %s", what, why)
+
+
 def log_unknown_variable(name: str, meant: str) -> None:
     """Say that a variable of the environment is none of an executor's settings."""
     logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)

@@ -57,6 +57,26 @@ async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
         assert depths() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("timeout", [0, "1ms"])
+async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
+    timeout: float | str,
+) -> None:
+    registry, gate = CollectorRegistry(), asyncio.Event()
+    async with Running(
+        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry)]
+    ) as executor:
+        zero, one = [keys_of_one_shard(executor, 1, shard)[0] for shard in (0, 1)]
+        await executor.submit(zero, gate.wait)
+        await executor.submit(zero, fine)
+        with pytest.raises(QueueFull):
+            await executor.submit_many([(zero, fine), (one, fine), (zero, fine)], timeout=timeout)
+        gate.set()
+    assert [
+        registry.get_sample_value(PREFIX + "queue_full_total", {"shard": shard})
+        for shard in ("0", "1")
+    ] == [2.0, 1.0]
+
+
 async def test_004_19_depth_of_a_store_is_right_while_nobody_submits(shop: Shop) -> None:
     registry = CollectorRegistry()
 

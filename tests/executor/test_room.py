@@ -199,6 +199,24 @@ async def test_who_gives_up_waiting_lets_those_behind_it_go_on() -> None:
         gate.set()
 
 
+async def test_who_is_cancelled_while_waiting_lets_those_behind_it_go_on() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, slots=1, queue_size=2, enqueue_timeout=SECONDS_MAX) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", fine)
+        batch = asyncio.create_task(executor.submit_many([("one", fine)] * 2))
+        await asyncio.sleep(0)
+        single = asyncio.create_task(executor.submit("one", fine))
+        await asyncio.sleep(0)
+        assert not single.done()  # there is room for it, but it came second
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        await asyncio.wait({single}, timeout=SECONDS_MAX / 2)
+        assert single.done()
+        gate.set()
+
+
 async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

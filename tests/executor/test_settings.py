@@ -179,6 +179,37 @@ def test_004_20_the_first_wait_may_be_the_longest() -> None:
     assert ExecutorSettings(base_backoff=0, max_interval=0).max_interval == 0.0
 
 
+async def _async_listener(event: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"listeners": print}, r"^listeners must be a list, .* not <built-in function print>\.$"),
+        ({"listeners": "print"}, "^listeners must be a list"),
+        ({"listeners": None}, "^listeners must be a list"),
+        (
+            {"listeners": [print, 5]},
+            r"^a listener must be a function that takes an event, not 5\.$",
+        ),
+        ({"listeners": [_async_listener]}, "^a listener must be a def, not an async def"),
+        ({"random": 5}, r"^random must be a random\.Random, not 5\.$"),
+        ({"random": 0}, r"^random must be a random\.Random, not 0\.$"),
+    ],
+    ids=["a function", "text", "nothing", "a number", "async", "no random", "0"],
+)
+def test_what_cannot_listen_or_draw_is_refused_when_it_is_given(
+    settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        inturn.Executor(**settings)
+
+
+def test_listeners_may_be_gone_through_once() -> None:
+    executor = inturn.Executor(listeners=iter([print]))  # type: ignore[call-overload]
+    assert executor._turns.listeners == (print,)
+
+
 def test_an_error_handler_must_be_a_plain_function() -> None:
     async def handler(failure: object) -> None: ...
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -79,6 +81,48 @@ async def test_a_handlers_error_is_raised_when_all_has_run(shop: Shop, store: st
         [note] = raised.value.__notes__
         assert "attempt 1 of 3" in note
         assert "raising=False" in note
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    id: int = 7
+
+
+class Unsettable(Exception):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise RuntimeError("leave me alone")
+
+
+class Unspeakable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize("kind", [Frozen, Unsettable, Unspeakable])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_the_error_of_a_handler_is_raised_and_noted_whatever_it_lets_be_done_to_it(
+    shop: Shop, kind: type[Exception], is_async: bool
+) -> None:
+    raised: list[Exception] = []
+
+    def fail() -> None:
+        raised.append(kind())
+        raise raised[-1]
+
+    async def fail_on_loop() -> None:
+        fail()
+
+    job = shop.app.job(kind="fails", attempts=1)(fail_on_loop if is_async else fail)
+    async with private(shop.app) as sandbox:
+        await shop.app.submit_many([job.call(), job.call()])
+        with pytest.raises(kind) as found:
+            await sandbox.drain()
+    assert found.value is raised[0]
+    [note] = found.value.__notes__
+    assert "raised by job 'fails'" in note
+    assert "also failed: job 'fails'" in note
 
 
 async def test_errors_are_returned_if_they_are_not_to_be_raised(shop: Shop, store: str) -> None:
@@ -216,6 +260,48 @@ async def test_a_handler_that_hangs_is_named(shop: Shop, monkeypatch: pytest.Mon
         said = rf"within 2 s: 0 done.* Still running: 'hang' {ticket.id} \(attempt 1\)"
         with pytest.raises(DrainTimeout, match=said):
             await sandbox.drain(timeout=2)
+
+
+@pytest.mark.parametrize("on_thread", [False, True])
+async def test_what_was_only_claimed_is_not_said_to_run(
+    shop: Shop, on_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.testing.drain.ENDING_SECONDS", 0.1)
+    gate = threading.Event()
+    claimed: list[str] = []
+
+    async def claim() -> None:
+        """Have a job claimed that nobody begins, as a worker does that has no slot for it yet."""
+        claimed.append(str((await shop.send.submit("behind")).id))
+        await shop.app.run(
+            lambda store: store.claim("mail", jobs_max=1, worker="slow", lease_seconds=30.0)
+        )
+
+    @shop.app.job(kind="on a thread")
+    def stuck_on_a_thread() -> None:
+        shop.app.sync(claim())
+        gate.wait(60)
+
+    @shop.app.job(kind="on the loop")
+    async def stuck() -> None:
+        await claim()
+        await asyncio.sleep(60)
+
+    async with private(shop.app) as sandbox:
+        ended = await shop.call_back.submit(1.0)
+        hangs = await (stuck_on_a_thread if on_thread else stuck).submit()
+        try:
+            with pytest.raises(DrainTimeout) as raised:
+                await sandbox.drain(timeout=2)
+        finally:
+            gate.set()
+    assert re.search(
+        rf"1 done.* Still running: '[\w ]+' {hangs.id} \(attempt 1\)\. "
+        rf"Claimed, handler not begun: 'send' {claimed[0]} \(attempt 1\)\. Give drain",
+        str(raised.value),
+    )
+    assert (len(raised.value.running), len(raised.value.waiting)) == (1, 1)
+    assert str(ended.id) not in str(raised.value)
 
 
 async def test_an_attempt_that_ends_without_an_error_of_its_handler_says_how(shop: Shop) -> None:

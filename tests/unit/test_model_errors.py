@@ -97,6 +97,7 @@ def test_an_error_names_its_things_in_a_whole_sentence(error: Exception, named: 
     "error",
     [
         errors.JobFailed(ONE, "rejected: retry it."),
+        errors.JobFailed(None, "rejected: retry it."),
         errors.ResultCancelled(ONE, "retry it."),
         errors.JobCancelled("k", "retry it."),
         errors.PayloadMismatch("send", "retry it."),

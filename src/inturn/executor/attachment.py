@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from inturn.executor.loop_slots import SlotWorker
+from inturn.executor.raised import is_a
 from inturn.executor.ticket import LocalTicket
 from inturn.model.errors import JobCancelled
 
@@ -69,7 +70,7 @@ class Attachments:
     def _on_end(self, owner: LocalTicket) -> None:
         with self._lock:
             jobs = self._of_jobs.pop(owner)
-        if isinstance(owner.error, JobCancelled):
+        if is_a(owner.error, JobCancelled):
             self._cancel(jobs, "the job that submitted it was cancelled")
 
     def _cancel(self, jobs: Iterable[LocalTicket], why: str) -> None:

@@ -136,7 +136,9 @@ class Door:
         if offer.accepted:
             self._tell_accepted(offer)
             return
-        self._turns.tell(events.Refused(error.key or "", error.shard, error.length, error.capacity))
+        for ticket in offer.tickets:
+            refused = events.Refused(ticket.key, ticket.shard, error.length, error.capacity)
+            self._turns.tell(refused)
         raise error
 
     def _take_back(self, offer: Offer) -> None:

@@ -92,7 +92,7 @@ class LoopSignal:
                 timer.cancel()
 
     def _end(self) -> None:
-        if not self._future.done():
+        if not (self._future.done() or self._loop.is_closed()):
             self._future.set_result(None)
 
 

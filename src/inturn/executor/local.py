@@ -17,7 +17,7 @@ from inturn.executor.door import Door
 from inturn.executor.home import Home, LoopSignal
 from inturn.executor.keeper import Keeper
 from inturn.executor.loop_slots import LoopSlots
-from inturn.executor.report import ErrorHandler, check_error_handler
+from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
 from inturn.executor.room import Offer
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.executor.shard import shard_for
@@ -25,12 +25,8 @@ from inturn.executor.thread_slots import ThreadSlots
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
-from inturn.model.admissible import check_name
-from inturn.model.errors import (
-    EarlierFailure,
-    InvalidName,
-    WaitsForItself,
-)
+from inturn.model.admissible import check_name, listed, shown
+from inturn.model.errors import BadInput, EarlierFailure, InvalidName, WaitsForItself
 from inturn.model.lane import OnDead
 from inturn.policy.retry import RetryPolicy
 
@@ -81,6 +77,7 @@ class LocalExecutor:
             on_dead=on_dead,
         )
         check_error_handler(error_handler)
+        heard_by = checked_listeners(listeners)
         policy = RetryPolicy(
             attempts_max=max_attempts,
             base_seconds=float(self.settings.base_backoff),
@@ -88,7 +85,8 @@ class LocalExecutor:
             jitter=jitter,
             permanent=permanent,
         )
-        self._turns = Turns(self.settings, policy, random or Random(), listeners, error_handler)
+        chance = Random() if random is None else _checked_random(random)
+        self._turns = Turns(self.settings, policy, chance, heard_by, error_handler)
         self._lanes = self._turns.lanes
         self._lock = self._turns.lock
         self._shard_of = lru_cache(bounds.SHARD_CACHE_KEYS_MAX)(self._find_shard)
@@ -128,9 +126,9 @@ class LocalExecutor:
         """Accept a job: it will run after the jobs of its key that were accepted before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled while it
-        waits, it takes the job back. Accepted, the job no longer depends on its caller; with
-        ``detached=False`` it is cancelled if the task, or the job, that submitted it ends by being
-        cancelled.
+        waits, it takes the job back if it has not begun, as its ticket would. Accepted, the job no
+        longer depends on its caller; with ``detached=False`` it is cancelled if the task, or the
+        job, that submitted it ends by being cancelled.
         """
         call, place = call_of(job)
         patience = None if timeout is None else seconds("timeout", timeout)
@@ -157,7 +155,13 @@ class LocalExecutor:
         patience = None if timeout is None else seconds("timeout", timeout)
         context = copy_context()
         tickets: list[LocalTicket[Any]] = []
-        for key, job in jobs:
+        for pair in listed("jobs", jobs):
+            try:
+                key, job = pair
+            except (TypeError, ValueError) as error:
+                raise BadInput(
+                    f"submit_many takes pairs of a key and a job, not {shown(pair)}."
+                ) from error
             call, place = call_of(job)
             shard, own = self.shard_for(key), context.copy() if context else None
             tickets.append(LocalTicket(key, shard, call, place, own, self._turns, completions))
@@ -341,3 +345,10 @@ class LocalExecutor:
 
     def _no_key(self, key: object) -> InvalidName:
         return InvalidName(f"the key must be text, not {type(key).__name__}.")
+
+
+def _checked_random(random: Random) -> Random:
+    """Return what the jitter is drawn by, or refuse it before a job has failed."""
+    if not callable(getattr(random, "random", None)):
+        raise BadInput(f"random must be a random.Random, not {shown(random)}.")
+    return random

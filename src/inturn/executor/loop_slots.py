@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.executor.call import ON_LOOP
 from inturn.executor.lane import Lane
+from inturn.executor.raised import is_a
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
 
@@ -193,7 +194,7 @@ class LoopSlots:
                 lane = done(lane, ticket, value, ON_LOOP)
             else:
                 lane = turns.failed(lane, ticket, failed, ON_LOOP)
-                if isinstance(failed, KeyboardInterrupt):
+                if is_a(failed, KeyboardInterrupt):
                     self._leave(slot, lane)
                     raise failed  # a person wants the program to stop: the loop must know
                 failed = None

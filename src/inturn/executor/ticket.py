@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from inturn.executor.home import LoopSignal, ThreadSignal
+from inturn.executor.raised import in_words, is_a
+from inturn.model.errors import JobFailed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -74,6 +76,9 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     async def result(self, timeout: float | None = None) -> Value:
         """Wait for the outcome: return the job's value, or raise what it failed with.
 
+        What is no ``Exception``, such as ``SystemExit``, would end the loop of who waits: it is the
+        cause of a ``JobFailed``.
+
         Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
         the job as it is.
         """
@@ -121,5 +126,8 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.state is not State.ENDED:
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
-            raise self.error
+            if is_a(self.error, Exception):
+                raise self.error
+            reason = f"a job of key {self.key!r} failed for good with {in_words(self.error)}"
+            raise JobFailed(None, reason) from self.error
         return self.value  # type: ignore[no-any-return]

@@ -2,31 +2,36 @@
 
 Accepting, ending, cancelling and stopping all go through this lock, so that of any two of them one
 comes first: what was accepted before a stop is run or reported, and no job ends twice.
+
+What users gave us (errors, listeners, handlers, policies) is touched only outside the lock, and
+only where nothing that it raises gets out: in ``raised``, ``_retry``, ``report``, ``tell``. So a
+slot always finds its way to the next job.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from math import isnan
 from random import Random
-from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from inturn.executor.call import ON_LOOP
 from inturn.executor.current import current_job
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.lanes import Lanes
+from inturn.executor.raised import in_words, is_a, leave_out_ours
 from inturn.executor.report import ErrorHandler, Failure
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.ticket import LocalTicket, State
-from inturn.log import log_event, log_listener_failure
+from inturn.log import log_event, log_listener_failure, log_undecided, log_unwritten
 from inturn.model import bounds, events
 from inturn.model.errors import JobCancelled, KeyHalted, WaitsForItself
 from inturn.model.lane import OnDead
-from inturn.policy.retry import RetryPolicy, after_failure, describe
+from inturn.policy.retry import RetryPolicy, after_failure
 from inturn.policy.verdict import Retry
 
 _ENDED = State.ENDED
@@ -104,11 +109,11 @@ class Turns:
         self, lane: Lane, ticket: LocalTicket, error: BaseException, place: int
     ) -> Lane | None:
         """Retry a job, or end it for good."""
-        error.__traceback__ = _without_ours(error.__traceback__)
+        leave_out_ours(error)
         if ticket.cancel_why is not None or self.loop_ends():
             why = ticket.cancel_why or "its event loop ended"
             return self._end(lane, ticket, _cancelled(ticket, why, error), place, asked=True)
-        if isinstance(error, CancelledError):
+        if is_a(error, CancelledError):
             why = "it raised CancelledError, for which nobody had asked"
             return self._end(lane, ticket, _cancelled(ticket, why, error), place)
         retry = self._retry(ticket, error)
@@ -134,7 +139,8 @@ class Turns:
     def skipped(self, lane: Lane, ticket: LocalTicket, place: int) -> Lane | None:
         """End a job that was cancelled after it got a slot and before it ran."""
         if ticket.begun is not None:
-            ticket.begun[0].close()
+            with contextlib.suppress(BaseException):  # it may have begun, and not want to end
+                ticket.begun[0].close()
             ticket.begun = None
         error = _cancelled(ticket, ticket.cancel_why or "its event loop ended", None)
         return self._end(lane, ticket, error, place, asked=True)
@@ -146,14 +152,16 @@ class Turns:
         return None
 
     def _retry(self, ticket: LocalTicket, error: BaseException) -> Retry | None:
-        if not isinstance(error, Exception):
+        if not is_a(error, Exception):
             return None  # SystemExit and its like: it ends the job, never the slot
         try:
             verdict = after_failure(
                 ticket.attempts, error, policy=self._policy, random=self._random
             )
             return _possible(verdict) if isinstance(verdict, Retry) else None
-        except Exception:  # an error that cannot even be described, or asks for what is no time
+        except BaseException as trouble:  # of the error, of a class in permanent, of random
+            self._log(log_undecided, ticket.key, trouble)
+            self._pass_on(trouble)
             return None
 
     def _set_timer(self, lane: Lane, ticket: LocalTicket, delay: float) -> None:
@@ -188,7 +196,7 @@ class Turns:
             ticket.state = State.ENDING
         self.report(ticket, error, cancelled=asked)
         left: list[LocalTicket] = []
-        described = describe(error)
+        described = in_words(error)
         halts = self._halts and not asked
         with self.lock:
             if not asked:
@@ -362,7 +370,7 @@ class Turns:
 
     def tell(self, event: events.Event) -> None:
         """Tell the log and the listeners; one that fails harms nothing."""
-        log_event(event)
+        self._log(log_event, event)
         self.tell_each(event)
 
     def tell_each(self, event: events.Event) -> None:
@@ -371,12 +379,21 @@ class Turns:
             try:
                 listener(event)
             except BaseException as error:  # whatever it raises, jobs and slots go on
-                log_listener_failure(listener, error)
+                self._log(log_listener_failure, listener, error)
                 self._pass_on(error)
+
+    def _log(self, say: Callable[..., None], about: Any, *more: Any) -> None:
+        """Write to the log, which shows users' errors, and may have filters of theirs."""
+        try:
+            say(about, *more)
+        except BaseException as error:
+            with contextlib.suppress(BaseException):
+                log_unwritten(about, in_words(error))
+            self._pass_on(error)
 
     def _pass_on(self, error: BaseException) -> None:
         """Let the loop know of a Ctrl-C that struck while someone was told of something."""
-        if isinstance(error, KeyboardInterrupt) and self.home is not None:
+        if is_a(error, KeyboardInterrupt) and self.home is not None:
             self.home.interrupt(error)
 
 
@@ -390,11 +407,4 @@ def _possible(retry: Retry) -> Retry:
     """Return a retry after a time that a timer takes, whatever a job asked for."""
     delay = float(retry.delay_seconds)
     delay = 0.0 if isnan(delay) else min(max(delay, 0.0), bounds.WAIT_SECONDS_MAX)
-    return Retry(delay, retry.error, retry.counted)
-
-
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """Leave our own frames out of a traceback: they say nothing, and would be kept alive by it."""
-    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
-        trace = trace.tb_next
-    return trace
+    return Retry(delay, retry.error, bool(retry.counted))

@@ -355,14 +355,13 @@ class ChildDied(InturnError):
 
 
 class JobFailed(InturnError):
-    """The job whose result was awaited is a dead letter."""
+    """The job whose result was awaited is dead. ``job``: its id; None of one without a store."""
 
-    def __init__(self, job: UUID, reason: str) -> None:
+    def __init__(self, job: UUID | None, reason: str) -> None:
         self.job, self.reason = job, reason
-        super().__init__(
-            f"job {job} is dead: {whole(reason)} Look with `inturn dead show {job}`, then "
-            f"`inturn dead retry {job}` or `inturn dead drop {job}`."
-        )
+        look = f"Look with `inturn dead show {job}`, then `inturn dead retry {job}` or"
+        stored = f"job {job} is dead: {whole(reason)} {look} `inturn dead drop {job}`."
+        super().__init__(whole(reason) if job is None else stored)
 
 
 class ResultCancelled(InturnError):

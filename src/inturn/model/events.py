@@ -26,7 +26,11 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """There was no room for a job, and none came free in time."""
+    """There was no room for a job, and none came free in time.
+
+    Of jobs that are refused together there is one for each. ``length`` and ``capacity`` are of what
+    was full, which may be another's shard, or all shards.
+    """
 
     key: str
     shard: int

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from typing import NoReturn
 
 from inturn.model import bounds
 from inturn.model.admissible import check_number
-from inturn.policy.retry import RetryLater
+from inturn.model.job import LeasedJob
+from inturn.policy.retry import RetryLater, describe
 from inturn.queue.app import App
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
@@ -106,12 +107,18 @@ class Drain:
         return self._stops_at - asyncio.get_running_loop().time()
 
     def _complain(self, *running: str) -> NoReturn:
-        jobs = self._ledger.in_hand.jobs
-        running += tuple(f"{job.kind!r} {job.id} (attempt {job.attempt})" for job in jobs)
+        begun, claimed = self._ledger.unfinished()
+        running += tuple(map(_named, begun))
+        waiting = tuple(map(_named, claimed))
         most, advice = self._ledger.ran_most(), ""
         if most is not None and most[1] > 1:
             advice = f"{most[0]!r} ran {most[1]:,} times: does it submit itself for ever? "
-        raise DrainTimeout(self._timeout, str(self._ledger.drained), running[:5], advice)
+        ended = str(self._ledger.drained)
+        raise DrainTimeout(self._timeout, ended, running[:5], waiting[:5], advice)
+
+
+def _named(job: LeasedJob) -> str:
+    return f"{job.kind!r} {job.id} (attempt {job.attempt})"
 
 
 def raise_first(drained: Drained) -> None:
@@ -119,15 +126,23 @@ def raise_first(drained: Drained) -> None:
     failed = [
         (one, one.error)
         for one in drained.ran
-        if one.error is not None and not isinstance(one.error, RetryLater)
+        if one.error is not None and not issubclass(type(one.error), RetryLater)
     ]
     if failed:
         (first, error), *others = failed
-        error.add_note(_note(first, [one for one, _ in others]))
+        _annotate(error, _note(first, others))
         raise error
 
 
-def _note(first: Ran, others: Sequence[Ran]) -> str:
+def _annotate(error: Exception, note: str) -> None:
+    """Add a note to an error, also to one that lets nothing be set, such as a frozen dataclass."""
+    with suppress(Exception):  # what the handler raised counts more than a note
+        if not hasattr(error, "__notes__"):
+            object.__setattr__(error, "__notes__", [])
+        error.add_note(note)
+
+
+def _note(first: Ran, others: Sequence[tuple[Ran, Exception]]) -> str:
     lines = [f"raised by {first}; drain(raising=False) returns errors instead."]
-    lines += [f"also failed: {one}, with {one.error!r}" for one in others[:10]]
+    lines += [f"also failed: {one}, with {describe(error)}" for one, error in others[:10]]
     return "\n".join(lines)

@@ -38,6 +38,7 @@ class Ledger:
         self.in_hand = Hand()
         self._clock, self._declared = clock, declared
         self._drain = threading.Lock()  # held while there is a drain, from whatever thread
+        self._begun: set[UUID] = set()
         self._errors: dict[UUID, Exception] = {}
         self._put_off: set[UUID] = set()
         self._changes = 0
@@ -74,11 +75,13 @@ class Ledger:
         for settlement in settlements:
             self.in_hand.settle(settlement)
             for outcome in settlement.outcomes:
+                self._begun.discard(outcome.job.id)
                 self._note(outcome, self._errors.pop(outcome.job.id, None))
         self.stir()
 
     def began(self, job: LeasedJob) -> None:
-        """Nothing is remembered of a beginning."""
+        """Note that a handler runs, until its job is settled."""
+        self._begun.add(job.id)
 
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Keep what a handler raised until its job is settled."""
@@ -155,6 +158,12 @@ class Ledger:
         """Return the jobs that were put off since this was last asked: delayed, or retried."""
         put_off, self._put_off = self._put_off, set()
         return put_off
+
+    def unfinished(self) -> tuple[list[LeasedJob], list[LeasedJob]]:
+        """Return the jobs whose handlers run, and those that are claimed, handler not begun."""
+        jobs = self.in_hand.jobs
+        begun = [one for one in jobs if one.id in self._begun]
+        return begun, [one for one in jobs if one not in begun]
 
     def ran_most(self) -> tuple[str, int] | None:
         """Return the kind that ran most, and how often."""
