@@ -11,7 +11,7 @@ import msgspec
 
 from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
-from inturn.queue.loss import lost_member, may_lose
+from inturn.queue.loss import lost_member, may_lose, rewritten
 
 Hints = Mapping[str, Any]
 
@@ -69,10 +69,10 @@ class Arguments:
 
     def _check_not_lost(self, payload: str, found: Any) -> None:
         """Refuse an argument of which the handler would get less than was given."""
-        again = msgspec.json.encode(found, enc_hook=_rewritten)
+        again = msgspec.json.encode(found, enc_hook=rewritten)
         if again == payload.encode():
             return
-        lost = lost_member(msgspec.json.decode(payload), msgspec.json.decode(again))
+        lost = lost_member(msgspec.json.decode(payload), found)
         if lost is not None:
             raise BadInput(
                 f"job {self._name!r} cannot be called like that: the handler would not get "
@@ -164,11 +164,6 @@ def encode_other(value: Any) -> Any:
             f"left out or written otherwise (SecretStr, exclude=True, a serializer)"
         )
     return msgspec.Raw(text.encode())
-
-
-def _rewritten(value: Any) -> Any:
-    """Write down again what ``_decode_other`` read."""
-    return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
 
 
 def _decode_other(kind: type, value: Any) -> Any:
