@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -102,6 +102,36 @@ def test_every_type_that_is_promised_comes_back_as_it_was(app: App) -> None:
     assert args == []
     assert found == given
     assert decode_result(encode_result(given["model"]) or "", Model) == given["model"]
+
+
+@dataclass
+class Described:
+    about: dict[str, object]
+    other: object = None
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (object, {"a": [1]}),
+        (dict[str, object], {"a": 1, "b": {"c": [None, "x"]}}),
+        (Mapping[str, object], {"a": 1}),
+        (list[object], [1, "x", {"a": 2.5}]),
+        (tuple[object, ...], (1, "x")),
+        (object | None, {"a": 1}),
+        (object | None, None),
+        (Described, Described({"a": 1}, [1])),
+        (list[Described], [Described({"a": {"b": 1}})]),
+    ],
+    ids=str,
+)
+def test_an_object_is_whatever_json_says(app: App, hint: Any, value: Any) -> None:
+    def work(x: Any, y: Any = None) -> Any: ...
+
+    work.__annotations__.update({"x": hint, "y": hint, "return": hint})
+    job = app.job(work)
+    assert again(job, value, value) == ([], {"x": value, "y": value})
+    assert decode_result(encode_result(value) or "null", job.result_hint) == value
 
 
 @pytest.mark.parametrize(

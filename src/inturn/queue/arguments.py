@@ -138,7 +138,6 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
 
 def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] | tuple[str, Any]:
     hint = hints.get(parameter.name, Any)
-    hint = Any if hint is object else hint  # whatever JSON says is an object, too
     if parameter.default is parameter.empty:
         return parameter.name, hint
     return parameter.name, typing.Union[hint, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
@@ -167,6 +166,8 @@ def encode_other(value: Any) -> Any:
 
 
 def _decode_other(kind: type, value: Any) -> Any:
+    if kind is object:  # as Any: whatever JSON says is an object, too
+        return value
     if callable(validate := getattr(kind, "model_validate_json", None)):
         return validate(msgspec.json.encode(value))
     raise TypeError(f"{kind.__name__} cannot be read from JSON")
