@@ -12,6 +12,7 @@ import msgspec
 from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
 from inturn.queue.loss import lost_member, may_lose, rewritten
+from inturn.queue.readable import instead_of, is_model, unreadable
 
 Hints = Mapping[str, Any]
 
@@ -42,12 +43,14 @@ class Arguments:
                 f"{self._name} arguments", fields, kw_only=True, forbid_unknown_fields=True
             )
             self._decoder = msgspec.json.Decoder(self._shape, dec_hook=_decode_other)
-        except (TypeError, RuntimeError) as error:  # the second for a name like __this
+        except (TypeError, NameError, RuntimeError) as error:  # the last for a name like __this
             raise BadInput(
                 f"the parameters of job {self._name!r} cannot be kept as JSON: {error}. Annotate "
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
                 f"pydantic."
             ) from error
+        for parameter in parameters:
+            _check_readable(self._name, parameter, hints)
         self._may_lose = any(may_lose(hints.get(one.name, Any)) for one in parameters)
 
     def encode(
@@ -136,6 +139,19 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
         )
 
 
+def _check_readable(name: str, parameter: inspect.Parameter, hints: Hints) -> None:
+    """Refuse a parameter for which every submit would be refused.
+
+    Not one with a default: it may be there for who calls the function by hand.
+    """
+    hint = hints.get(parameter.name, Any)
+    if parameter.default is parameter.empty and (kind := unreadable(hint)) is not None:
+        raise BadInput(
+            f"job {name!r} can never be given its parameter {parameter.name!r}: {kind.__name__} "
+            f"cannot be read from JSON. {instead_of(kind)}."
+        )
+
+
 def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] | tuple[str, Any]:
     hint = hints.get(parameter.name, Any)
     if parameter.default is parameter.empty:
@@ -150,7 +166,7 @@ def encode_other(value: Any) -> Any:
     to run a handler with less.
     """
     kind = type(value)
-    if not hasattr(kind, "model_validate_json"):
+    if not is_model(kind):
         raise TypeError(f"{kind.__name__} is not JSON")
     text = value.model_dump_json(by_alias=True, round_trip=True)
     try:
@@ -168,6 +184,6 @@ def encode_other(value: Any) -> Any:
 def _decode_other(kind: type, value: Any) -> Any:
     if kind is object:  # as Any: whatever JSON says is an object, too
         return value
-    if callable(validate := getattr(kind, "model_validate_json", None)):
-        return validate(msgspec.json.encode(value))
+    if is_model(kind):
+        return kind.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]
     raise TypeError(f"{kind.__name__} cannot be read from JSON")

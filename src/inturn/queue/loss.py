@@ -101,7 +101,7 @@ def _lost_of_model(written: Mapping[str, Any], read: Any, at: str) -> str | None
     """Compare with a model of pydantic, which may take a member by several names, or make it of
     others, so that only one that is plainly missing counts.
     """
-    again = msgspec.json.decode(rewritten(read))
+    again = msgspec.json.decode(rewritten(read) or b"null")
     if not isinstance(again, Mapping):
         return lost_member(written, getattr(read, "root", None), at)
     if again.keys() < written.keys():
@@ -116,8 +116,13 @@ def _lost_of_model(written: Mapping[str, Any], read: Any, at: str) -> str | None
     )
 
 
-def rewritten(model: Any) -> msgspec.Raw:
-    """Write down a model of pydantic as it is written when it is submitted."""
+def rewritten(model: Any) -> msgspec.Raw | None:
+    """Write down a model of pydantic as it is written when it is submitted.
+
+    Anything else that is not JSON was not read from it, but is the default of a member.
+    """
+    if not _is_model(model):
+        return None
     return msgspec.Raw(model.model_dump_json(by_alias=True, round_trip=True).encode())
 
 
