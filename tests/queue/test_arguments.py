@@ -259,6 +259,20 @@ def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, s
         send.arguments.decode(payload)
 
 
+def test_errors_name_a_job_as_it_is_known_in_the_store(app: App) -> None:
+    @app.job(kind="send")
+    def send_second_version(to: str) -> None: ...
+
+    name = r"job 'send' \(function 'send_second_version'\)"
+    with pytest.raises(PayloadMismatch, match=f"does not fit {name}: ") as caught:
+        send_second_version.arguments.decode('{"to": 5}')
+    assert caught.value.kind == "send"
+    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: Expected"):
+        send_second_version.call(5)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: missing"):
+        send_second_version.call()  # type: ignore[call-arg]
+
+
 def test_a_job_that_came_without_a_payload_has_no_arguments(app: App) -> None:
     @app.job
     def sweep(deep: bool = False) -> None: ...

@@ -11,6 +11,7 @@ import msgspec
 
 from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
+from inturn.model.spelling import job_name
 from inturn.queue.loss import lost_member, may_lose, rewritten
 from inturn.queue.readable import instead_of, is_model, unreadable
 
@@ -25,8 +26,10 @@ class Arguments:
     fits payloads that were accepted before it.
     """
 
-    def __init__(self, function: Callable[..., Any], hints: Hints, *, has_context: bool) -> None:
-        self._name = function.__name__
+    def __init__(
+        self, function: Callable[..., Any], hints: Hints, *, kind: str, has_context: bool
+    ) -> None:
+        self._kind, self._name = kind, job_name(kind, function.__name__)
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())[int(has_context) :]
         for parameter in parameters:
@@ -40,12 +43,12 @@ class Arguments:
         try:
             fields = [_field(one, hints) for one in parameters]
             self._shape = msgspec.defstruct(
-                f"{self._name} arguments", fields, kw_only=True, forbid_unknown_fields=True
+                f"{function.__name__} arguments", fields, kw_only=True, forbid_unknown_fields=True
             )
             self._decoder = msgspec.json.Decoder(self._shape, dec_hook=_decode_other)
         except (TypeError, NameError, RuntimeError) as error:  # the last for a name like __this
             raise BadInput(
-                f"the parameters of job {self._name!r} cannot be kept as JSON: {error}. Annotate "
+                f"the parameters of job {self._name} cannot be kept as JSON: {error}. Annotate "
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
                 f"pydantic."
             ) from error
@@ -65,7 +68,7 @@ class Arguments:
         try:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
         if self._may_lose:
             self._check_not_lost(payload, found)
         return payload
@@ -78,7 +81,7 @@ class Arguments:
         lost = lost_member(msgspec.json.decode(payload), found)
         if lost is not None:
             raise BadInput(
-                f"job {self._name!r} cannot be called like that: the handler would not get "
+                f"job {self._name} cannot be called like that: the handler would not get "
                 f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
                 f"have. Annotate it with the type that is given, or give one that it has."
             )
@@ -90,14 +93,14 @@ class Arguments:
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
         """Return a payload's arguments, positional and by name. What has no payload has none."""
         try:
             found = self._decoder.decode("{}" if payload == "null" else payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise PayloadMismatch(self._name, str(error)) from error
+            raise PayloadMismatch(self._kind, str(error), name=self._name) from error
         named = msgspec.structs.asdict(found)
         for name in self._optional:
             if named[name] is msgspec.UNSET:
@@ -134,7 +137,7 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
     if parameter.kind in rest:
         stars, instead = rest[parameter.kind]
         raise BadInput(
-            f"job {name!r} takes {stars}{parameter.name}: a payload has named parameters only. "
+            f"job {name} takes {stars}{parameter.name}: a payload has named parameters only. "
             f"Take {instead} instead."
         )
 
@@ -147,7 +150,7 @@ def _check_readable(name: str, parameter: inspect.Parameter, hints: Hints) -> No
     hint = hints.get(parameter.name, Any)
     if parameter.default is parameter.empty and (kind := unreadable(hint)) is not None:
         raise BadInput(
-            f"job {name!r} can never be given its parameter {parameter.name!r}: {kind.__name__} "
+            f"job {name} can never be given its parameter {parameter.name!r}: {kind.__name__} "
             f"cannot be read from JSON. {instead_of(kind)}."
         )
 

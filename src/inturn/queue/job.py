@@ -92,7 +92,7 @@ class Job(Generic[P, R]):
         self.options = options
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
-        self.arguments = Arguments(function, hints, has_context=self.has_context)
+        self.arguments = Arguments(function, hints, kind=kind, has_context=self.has_context)
         update_wrapper(self, function)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
