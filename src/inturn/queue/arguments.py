@@ -13,6 +13,7 @@ from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
 from inturn.model.spelling import job_name
 from inturn.queue.loss import lost_member, may_lose, rewritten
+from inturn.queue.moments import shifted_moment
 from inturn.queue.readable import instead_of, is_model, unreadable
 
 Hints = Mapping[str, Any]
@@ -71,6 +72,12 @@ class Arguments:
             raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
         if self._may_lose:
             self._check_not_lost(payload, found)
+        if (moment := shifted_moment(bound, payload)) is not None:
+            raise BadInput(
+                f"job {self._name} cannot be called like that: {moment.isoformat()} has seconds in "
+                f"its offset from UTC, which JSON has not, so it would be another moment. Give it "
+                f"in UTC."
+            )
         return payload
 
     def _check_not_lost(self, payload: str, found: Any) -> None:
