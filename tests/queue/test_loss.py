@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -72,6 +72,14 @@ class ShortMore(Short, frozen=True, tag="Short"):
 class Long(msgspec.Struct, frozen=True, tag=True):
     a: int
     b: int
+
+
+class Empty(msgspec.Struct, array_like=True):
+    pass
+
+
+class One(Empty, array_like=True):
+    a: int
 
 
 class Pair(msgspec.Struct, frozen=True, array_like=True):
@@ -161,6 +169,7 @@ def job_of(hint: Any) -> Callable[[Any], Any]:
         (list[dict[str, Animal]], [{"p": Dog("rex")}, {"q": Animal("a")}], r"x\[0\].p.breed"),
         (list[Partial], [{"name": "a"}, {"nmae": "b"}], r"x\[1\].nmae"),
         (Pair, Triple(1, 2, 3), r"x\[2\]"),
+        (Empty, One(1), r"x\[0\]"),
         (list[Pair], [Pair(1, 2), Triple(1, 2, 3)], r"x\[1\]\[2\]"),
         (list[Tagged], [TaggedMore(1, 2)], r"x\[0\]\[2\]"),
         (set[tuple[Animal, ...]], {(Dog("rex"),), ()}, r"x\[.\]\[0\].breed"),
@@ -232,6 +241,21 @@ def test_only_what_is_plainly_missing_counts() -> None:
     assert lost_member([{"a": 1}, {"a": 1, "c": 3}], [{"a": 1}, {"a": 1}]) == "[1].c"
     assert lost_member([{"name": "a"}, [1]], {(1,), Animal("a")}) is None
     assert lost_member([{"name": "a", "breed": "b"}, [1]], {(1,), Animal("a")}) == "[0].breed"
+
+
+def test_a_large_set_is_not_compared_each_with_each() -> None:
+    class Looked(set[Animal]):
+        times = 0
+
+        def __iter__(self) -> Iterator[Animal]:
+            for one in super().__iter__():
+                self.times += 1
+                yield one
+
+    names = [str(n) for n in range(1000)]
+    read = Looked(map(Animal, names))
+    assert lost_member([{"name": name} for name in names], read) is None
+    assert read.times < 10 * len(names)
 
 
 def test_a_model_may_have_made_a_member_of_others() -> None:

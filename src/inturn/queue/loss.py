@@ -21,7 +21,6 @@ _WHOLE = {
 }
 """What is read as it was written: it has no members that could be left out."""
 _OTHER = ""  # no place at all
-_SPELT_ONE_WAY = {str, int, bool, type(None)}
 
 
 def may_lose(hint: Any) -> bool:
@@ -51,32 +50,45 @@ def lost_member(written: Any, read: Any, at: str = "", *, is_guess: bool = False
         return _lost_of_list(written, read, at, is_guess=is_guess)
     if isinstance(written, Mapping):
         return _lost_of_object(written, read, at, is_guess=is_guess)
-    return _OTHER if is_guess and type(read) in _SPELT_ONE_WAY and written != read else None
+    return None
 
 
 def _lost_of_list(written: list[Any], read: Any, at: str, *, is_guess: bool) -> str | None:
     if isinstance(read, set | frozenset):
-        places = [_lost_of_any(one, read, f"{at}[{n}]") for n, one in enumerate(written)]
-        return _first(places if is_guess else (place or None for place in places))
+        among = (_lost_of_any(one, read, f"{at}[{n}]") for n, one in enumerate(written))
+        return _first(among, is_guess=is_guess)
     if _is_model(read):
         return lost_member(written, read.root, at) if hasattr(read, "root") else None
     members = _listed(read)
-    is_cut = isinstance(read, msgspec.Struct) and members and len(members) < len(written)
-    if members is None or (is_guess and not is_cut and len(members) != len(written)):
+    if members is None or (is_guess and not _may_be(written, read, members)):
         return _OTHER if is_guess else None
-    found = _first(
+    places = (
         lost_member(one, other, f"{at}[{n}]", is_guess=is_guess)
         for n, (one, other) in enumerate(zip(written, members, strict=False))
     )
+    found = _first(places, is_guess=is_guess)
+    is_cut = isinstance(read, msgspec.Struct) and len(members) < len(written)
     return f"{at}[{len(members)}]" if found is None and is_cut else found
+
+
+def _may_be(written: list[Any], read: Any, members: Sequence[Any]) -> bool:
+    """Whether a list may be what a member of a set was read from: of its length, or tag."""
+    if isinstance(read, msgspec.Struct):
+        return read.__struct_config__.tag in (None, *written[:1])
+    return len(members) == len(written)
 
 
 def _lost_of_any(one: Any, read: Iterable[Any], at: str) -> str | None:
     """Look for a member of a set among all that were read, for they have another order."""
     if not isinstance(one, Mapping | list):
         return None
-    places = [lost_member(one, other, at, is_guess=True) for other in read]
-    return None if None in places else max(places, default=_OTHER, key=bool)
+    lost = _OTHER
+    for other in read:
+        place = lost_member(one, other, at, is_guess=True)
+        if place is None:
+            return None
+        lost = lost or place
+    return lost
 
 
 def _lost_of_object(
@@ -87,14 +99,21 @@ def _lost_of_object(
     if isinstance(read, Mapping) and len(read) < len(written):
         return f"{at}.{next(name for name in written if name not in read)}"
     members = _paired(written, read) if isinstance(read, Mapping) else _named(read)
-    if members is None:
+    if members is None or (is_guess and not _has_tag(written, read)):
         return _OTHER if is_guess else None
-    return _first(
+    places = (
         lost_member(one, members[name], f"{at}.{name}", is_guess=is_guess)
         if name in members
         else f"{at}.{name}"
         for name, one in written.items()
     )
+    return _first(places, is_guess=is_guess)
+
+
+def _has_tag(written: Mapping[str, Any], read: Any) -> bool:
+    """Whether an object has the tag, if there is one, of what it may have been read as."""
+    config = getattr(read, "__struct_config__", None)
+    return config is None or config.tag in (None, written.get(config.tag_field))
 
 
 def _lost_of_model(written: Mapping[str, Any], read: Any, at: str) -> str | None:
@@ -163,9 +182,11 @@ def _named(read: Any) -> Mapping[str, Any] | None:
     return None if fields is None else {one.name: getattr(read, one.name, None) for one in fields}
 
 
-def _first(places: Iterable[str | None]) -> str | None:
-    """Return the first place; ``_OTHER`` if that is among them; None if there is none."""
-    return min((place for place in places if place is not None), key=bool, default=None)
+def _first(places: Iterable[str | None], *, is_guess: bool = False) -> str | None:
+    """Return the first place, None if there is none; of a guess ``_OTHER``, if that is there."""
+    if is_guess:
+        return min((place for place in places if place is not None), key=bool, default=None)
+    return next((place for place in places if place), None)
 
 
 def _is_hashable(hint: Any) -> bool:
