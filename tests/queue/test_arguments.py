@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -102,6 +102,36 @@ def test_every_type_that_is_promised_comes_back_as_it_was(app: App) -> None:
     assert args == []
     assert found == given
     assert decode_result(encode_result(given["model"]) or "", Model) == given["model"]
+
+
+@dataclass
+class Described:
+    about: dict[str, object]
+    other: object = None
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (object, {"a": [1]}),
+        (dict[str, object], {"a": 1, "b": {"c": [None, "x"]}}),
+        (Mapping[str, object], {"a": 1}),
+        (list[object], [1, "x", {"a": 2.5}]),
+        (tuple[object, ...], (1, "x")),
+        (object | None, {"a": 1}),
+        (object | None, None),
+        (Described, Described({"a": 1}, [1])),
+        (list[Described], [Described({"a": {"b": 1}})]),
+    ],
+    ids=str,
+)
+def test_an_object_is_whatever_json_says(app: App, hint: Any, value: Any) -> None:
+    def work(x: Any, y: Any = None) -> Any: ...
+
+    work.__annotations__.update({"x": hint, "y": hint, "return": hint})
+    job = app.job(work)
+    assert again(job, value, value) == ([], {"x": value, "y": value})
+    assert decode_result(encode_result(value) or "null", job.result_hint) == value
 
 
 @pytest.mark.parametrize(
@@ -227,6 +257,20 @@ def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, s
 
     with pytest.raises(PayloadMismatch, match=f"(?s)job 'send': .*{said}.*retry the dead letter"):
         send.arguments.decode(payload)
+
+
+def test_errors_name_a_job_as_it_is_known_in_the_store(app: App) -> None:
+    @app.job(kind="send")
+    def send_second_version(to: str) -> None: ...
+
+    name = r"job 'send' \(function 'send_second_version'\)"
+    with pytest.raises(PayloadMismatch, match=f"does not fit {name}: ") as caught:
+        send_second_version.arguments.decode('{"to": 5}')
+    assert caught.value.kind == "send"
+    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: Expected"):
+        send_second_version.call(5)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: missing"):
+        send_second_version.call()  # type: ignore[call-arg]
 
 
 def test_a_job_that_came_without_a_payload_has_no_arguments(app: App) -> None:

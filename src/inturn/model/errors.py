@@ -331,11 +331,11 @@ class NotHalted(InturnError):
 class PayloadMismatch(InturnError):
     """A payload does not fit its handler (any more), as after a deploy that changed it."""
 
-    def __init__(self, kind: str, said: str) -> None:
+    def __init__(self, kind: str, said: str, *, name: str | None = None) -> None:
         self.kind = kind
         super().__init__(
-            f"the payload does not fit job {kind!r}: {whole(said)} Give new parameters a default, "
-            f"and keep old ones until no job needs them; then retry the dead letter."
+            f"the payload does not fit job {name or repr(kind)}: {whole(said)} Give new parameters "
+            f"a default, and keep old ones until no job needs them; then retry the dead letter."
         )
 
 

@@ -1,4 +1,4 @@
-"""How sentences end, and what somebody may have meant who wrote a name that is not known."""
+"""How sentences end and name a job, and what somebody meant who wrote a name that is not known."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ ALIKE = 0.7  # at 0.6, difflib's own, LITE is taken for JITTER
 def whole(sentence: str) -> str:
     """Return a sentence with one full stop, whether or not it had one."""
     return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+
+
+def job_name(kind: str, function: str) -> str:
+    """Return how a job is known in the store, and its function where that has another name."""
+    return repr(kind) if function == kind else f"{kind!r} (function {function!r})"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:

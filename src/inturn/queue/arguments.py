@@ -11,7 +11,10 @@ import msgspec
 
 from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
 from inturn.model.payload import encode_payload
-from inturn.queue.loss import lost_member, may_lose
+from inturn.model.spelling import job_name
+from inturn.queue.loss import lost_member, may_lose, rewritten
+from inturn.queue.moments import shifted_moment
+from inturn.queue.readable import instead_of, is_model, unreadable
 
 Hints = Mapping[str, Any]
 
@@ -24,8 +27,10 @@ class Arguments:
     fits payloads that were accepted before it.
     """
 
-    def __init__(self, function: Callable[..., Any], hints: Hints, *, has_context: bool) -> None:
-        self._name = function.__name__
+    def __init__(
+        self, function: Callable[..., Any], hints: Hints, *, kind: str, has_context: bool
+    ) -> None:
+        self._kind, self._name = kind, job_name(kind, function.__name__)
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())[int(has_context) :]
         for parameter in parameters:
@@ -39,15 +44,17 @@ class Arguments:
         try:
             fields = [_field(one, hints) for one in parameters]
             self._shape = msgspec.defstruct(
-                f"{self._name} arguments", fields, kw_only=True, forbid_unknown_fields=True
+                f"{function.__name__} arguments", fields, kw_only=True, forbid_unknown_fields=True
             )
             self._decoder = msgspec.json.Decoder(self._shape, dec_hook=_decode_other)
-        except (TypeError, RuntimeError) as error:  # the second for a name like __this
+        except (TypeError, NameError, RuntimeError) as error:  # the last for a name like __this
             raise BadInput(
-                f"the parameters of job {self._name!r} cannot be kept as JSON: {error}. Annotate "
+                f"the parameters of job {self._name} cannot be kept as JSON: {error}. Annotate "
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
                 f"pydantic."
             ) from error
+        for parameter in parameters:
+            _check_readable(self._name, parameter, hints)
         self._may_lose = any(may_lose(hints.get(one.name, Any)) for one in parameters)
 
     def encode(
@@ -62,20 +69,26 @@ class Arguments:
         try:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
         if self._may_lose:
             self._check_not_lost(payload, found)
+        if (moment := shifted_moment(bound, payload)) is not None:
+            raise BadInput(
+                f"job {self._name} cannot be called like that: {moment.isoformat()} has seconds in "
+                f"its offset from UTC, which JSON has not, so it would be another moment. Give it "
+                f"in UTC."
+            )
         return payload
 
     def _check_not_lost(self, payload: str, found: Any) -> None:
         """Refuse an argument of which the handler would get less than was given."""
-        again = msgspec.json.encode(found, enc_hook=_rewritten)
+        again = msgspec.json.encode(found, enc_hook=rewritten)
         if again == payload.encode():
             return
-        lost = lost_member(msgspec.json.decode(payload), msgspec.json.decode(again))
+        lost = lost_member(msgspec.json.decode(payload), found)
         if lost is not None:
             raise BadInput(
-                f"job {self._name!r} cannot be called like that: the handler would not get "
+                f"job {self._name} cannot be called like that: the handler would not get "
                 f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
                 f"have. Annotate it with the type that is given, or give one that it has."
             )
@@ -87,14 +100,14 @@ class Arguments:
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise BadInput(f"job {self._name!r} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
         """Return a payload's arguments, positional and by name. What has no payload has none."""
         try:
             found = self._decoder.decode("{}" if payload == "null" else payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise PayloadMismatch(self._name, str(error)) from error
+            raise PayloadMismatch(self._kind, str(error), name=self._name) from error
         named = msgspec.structs.asdict(found)
         for name in self._optional:
             if named[name] is msgspec.UNSET:
@@ -131,14 +144,26 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
     if parameter.kind in rest:
         stars, instead = rest[parameter.kind]
         raise BadInput(
-            f"job {name!r} takes {stars}{parameter.name}: a payload has named parameters only. "
+            f"job {name} takes {stars}{parameter.name}: a payload has named parameters only. "
             f"Take {instead} instead."
+        )
+
+
+def _check_readable(name: str, parameter: inspect.Parameter, hints: Hints) -> None:
+    """Refuse a parameter for which every submit would be refused.
+
+    Not one with a default: it may be there for who calls the function by hand.
+    """
+    hint = hints.get(parameter.name, Any)
+    if parameter.default is parameter.empty and (kind := unreadable(hint)) is not None:
+        raise BadInput(
+            f"job {name} can never be given its parameter {parameter.name!r}: {kind.__name__} "
+            f"cannot be read from JSON. {instead_of(kind)}."
         )
 
 
 def _field(parameter: inspect.Parameter, hints: Hints) -> tuple[str, Any, Any] | tuple[str, Any]:
     hint = hints.get(parameter.name, Any)
-    hint = Any if hint is object else hint  # whatever JSON says is an object, too
     if parameter.default is parameter.empty:
         return parameter.name, hint
     return parameter.name, typing.Union[hint, msgspec.UnsetType], msgspec.UNSET  # noqa: UP007
@@ -151,7 +176,7 @@ def encode_other(value: Any) -> Any:
     to run a handler with less.
     """
     kind = type(value)
-    if not hasattr(kind, "model_validate_json"):
+    if not is_model(kind):
         raise TypeError(f"{kind.__name__} is not JSON")
     text = value.model_dump_json(by_alias=True, round_trip=True)
     try:
@@ -166,12 +191,9 @@ def encode_other(value: Any) -> Any:
     return msgspec.Raw(text.encode())
 
 
-def _rewritten(value: Any) -> Any:
-    """Write down again what ``_decode_other`` read."""
-    return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
-
-
 def _decode_other(kind: type, value: Any) -> Any:
-    if callable(validate := getattr(kind, "model_validate_json", None)):
-        return validate(msgspec.json.encode(value))
+    if kind is object:  # as Any: whatever JSON says is an object, too
+        return value
+    if is_model(kind):
+        return kind.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]
     raise TypeError(f"{kind.__name__} cannot be read from JSON")

@@ -49,12 +49,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(Generic[R_co]):
-    """A job with its arguments, not submitted yet: for ``App.submit_many``."""
+    """A job with its arguments, not submitted yet: for ``App.submit_many``.
 
-    __slots__ = ("hint", "new")
+    ``app`` is the one that declares the job; None where that is not known, as in a copy from
+    another process.
+    """
 
-    def __init__(self, new: NewJob, hint: Any) -> None:
-        self.new, self.hint = new, hint
+    __slots__ = ("app", "hint", "new")
+
+    def __init__(self, new: NewJob, hint: Any, app: App | None = None) -> None:
+        self.new, self.hint, self.app = new, hint, app
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.new, self.hint)  # an app cannot be copied elsewhere
 
     @property
     def id(self) -> UUID:
@@ -92,7 +99,7 @@ class Job(Generic[P, R]):
         self.options = options
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
-        self.arguments = Arguments(function, hints, has_context=self.has_context)
+        self.arguments = Arguments(function, hints, kind=kind, has_context=self.has_context)
         update_wrapper(self, function)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
@@ -135,7 +142,7 @@ class Job(Generic[P, R]):
             dedupe_seconds=options.dedupe_seconds,
             unsent=unsent,
         )
-        return Call(new, self.result_hint)
+        return Call(new, self.result_hint, self.app)
 
     def using(
         self,

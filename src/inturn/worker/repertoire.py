@@ -37,6 +37,7 @@ class Repertoire:
         new = job.new
         if new.kind not in self._app.jobs:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
+        self._app.check_own(job)
         declared = self._app.jobs[new.kind]
         if self._is_too_late(declared):
             raise BadInput(
@@ -52,7 +53,7 @@ class Repertoire:
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
-        return Call(msgspec.structs.replace(new, key=key), job.hint)
+        return Call(msgspec.structs.replace(new, key=key), job.hint, job.app)
 
     def learn(self) -> None:
         """Have the worker take what was declared since it began."""

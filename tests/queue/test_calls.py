@@ -1,0 +1,70 @@
+"""A call knows whose job it is: another app's workers would not know what to do with it."""
+
+from __future__ import annotations
+
+import pickle
+from copy import copy, deepcopy
+
+import pytest
+
+from inturn import App, Call, Executor
+from inturn.model.errors import BadInput
+from inturn.testing import private
+from inturn.worker.ends import Ends
+from inturn.worker.watcher import watched_app
+
+MEMORY = "sqlite:///:memory:"
+
+
+def answer(n: int) -> int:
+    return n
+
+
+def calls(app: App) -> list[Call[int]]:
+    """Return calls of a job of kind ``answer``, through ``using`` and without."""
+    job = app.job(answer)
+    return [job.call(1), job.using(key="k").call(2)]
+
+
+async def test_a_call_of_another_apps_job_is_refused_and_so_are_those_with_it() -> None:
+    async with App(MEMORY) as app, App(MEMORY) as other:
+        own, foreign = calls(app), calls(other)
+        for call in foreign:
+            with pytest.raises(
+                BadInput, match=r"^job 'answer' is one of another app, .* Submit it"
+            ):
+                await app.submit_many([*own, call])
+        assert (await app.run(lambda store: store.jobs())).rows == ()
+        assert len(await app.submit_many(own)) == len(await other.submit_many(foreign)) == 2
+
+
+async def test_an_executor_refuses_a_call_of_another_app_that_has_such_a_kind_too() -> None:
+    app, other = App(MEMORY), App(MEMORY)
+    [own, _], [foreign, _] = calls(app), calls(other)
+    async with Executor(app=app) as executor:
+        with pytest.raises(BadInput, match="'answer' is one of another app"):
+            await executor.submit("k", foreign)
+        assert await executor.run("k", own) == 1
+    await app.close()
+
+
+async def test_an_app_in_a_sandbox_and_the_copy_that_a_worker_has_are_the_same_app() -> None:
+    app = App(MEMORY)
+    before = calls(app)
+    async with private(app) as sandbox:
+        tickets = await app.submit_many(before)
+        within = await watched_app(app, Ends([], None)).submit_many([app.jobs["answer"].call(3)])
+        await sandbox.drain()
+        assert [await one.result() for one in [*tickets, *within]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, lambda call: pickle.loads(pickle.dumps(call))])
+async def test_a_copy_of_a_call_is_submitted_as_the_call_would_be(copied: object) -> None:
+    assert callable(copied)
+    async with App(MEMORY) as app:
+        for call in calls(app):
+            again = copied(call)
+            assert (again.new, again.hint, again.id) == (call.new, call.hint, call.id)
+            [ticket] = await app.submit_many([again])
+            assert ticket.id == call.id
+            assert call in {call}
