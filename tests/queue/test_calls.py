@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from copy import copy, deepcopy
+from pathlib import Path
 
 import pytest
 
@@ -26,16 +27,28 @@ def calls(app: App) -> list[Call[int]]:
     return [job.call(1), job.using(key="k").call(2)]
 
 
-async def test_a_call_of_another_apps_job_is_refused_and_so_are_those_with_it() -> None:
-    async with App(MEMORY) as app, App(MEMORY) as other:
+@pytest.mark.parametrize("urls", [(MEMORY, MEMORY), ("sqlite:///{}/a.db", "sqlite:///{}/b.db")])
+async def test_a_call_of_an_app_on_another_store_is_refused_and_so_are_those_with_it(
+    urls: tuple[str, str], tmp_path: Path
+) -> None:
+    one, two = (url.format(tmp_path) for url in urls)
+    async with App(one) as app, App(two) as other:
         own, foreign = calls(app), calls(other)
         for call in foreign:
             with pytest.raises(
-                BadInput, match=r"^job 'answer' is one of another app, .* Submit it"
+                BadInput,
+                match=r"^job 'answer' is one of another app, on another store, .* Submit it",
             ):
                 await app.submit_many([*own, call])
         assert (await app.run(lambda store: store.jobs())).rows == ()
         assert len(await app.submit_many(own)) == len(await other.submit_many(foreign)) == 2
+
+
+async def test_apps_on_one_store_submit_together(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    async with App(url) as app, App(url) as other:
+        accepted = await app.submit_many([*calls(app), *calls(other)])
+        assert len((await other.run(lambda store: store.jobs())).rows) == len(accepted) == 4
 
 
 async def test_an_executor_refuses_a_call_of_another_app_that_has_such_a_kind_too() -> None:

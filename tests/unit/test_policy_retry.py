@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inturn.model.errors import BadInput
+from inturn.policy.raised import describe
 from inturn.policy.retry import (
     CRASH_DELAY_SECONDS_MAX,
     Reject,
@@ -20,7 +21,6 @@ from inturn.policy.retry import (
     RetryPolicy,
     after_failure,
     crash_delay_seconds,
-    describe,
 )
 from inturn.policy.verdict import Bury, Retry
 

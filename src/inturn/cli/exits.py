@@ -23,7 +23,7 @@ from inturn.model.errors import (
     UnknownLane,
     UnknownQueue,
 )
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 
 
 class ExitCode(IntEnum):

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from inturn.demo.diary import Diary
-from inturn.policy.retry import RetryPolicy, describe
+from inturn.policy.raised import describe
+from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 

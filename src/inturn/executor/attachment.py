@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from inturn.executor.loop_slots import SlotWorker
-from inturn.executor.raised import is_a
 from inturn.executor.ticket import LocalTicket
 from inturn.model.errors import JobCancelled
+from inturn.policy.raised import is_a
 
 if TYPE_CHECKING:
     from inturn.executor.turns import Turns

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any, Protocol, TypeVar
 
-from inturn.model.admissible import shown
+from inturn.model.admissible import listed, shown
 from inturn.model.callables import how_called, is_async, yields
 from inturn.model.errors import BadInput
 
 Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
+Job = TypeVar("Job")
 
 
 class Runs(Protocol[Value_co]):
@@ -126,3 +127,15 @@ def _placed(call: Any, job: Any) -> tuple[Call, int]:
         return await call()
 
     return awaited, ON_LOOP
+
+
+def pairs_of(jobs: Iterable[tuple[str, Job]]) -> Iterator[tuple[str, Job]]:
+    """Yield keys with their jobs; refuse what is no pair."""
+    for pair in listed("jobs", jobs):
+        try:
+            key, job = pair
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"submit_many takes pairs of a key and a job, not {shown(pair)}."
+            ) from error
+        yield key, job

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from inturn.executor.attachment import Attachments
-from inturn.executor.call import NOWHERE, Async, Plain, call_of
+from inturn.executor.call import NOWHERE, Async, Plain, call_of, pairs_of
 from inturn.executor.completions import Completions
 from inturn.executor.door import Door
 from inturn.executor.home import Home, LoopSignal
@@ -25,7 +25,7 @@ from inturn.executor.thread_slots import ThreadSlots
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
-from inturn.model.admissible import check_name, listed, shown
+from inturn.model.admissible import check_name, shown
 from inturn.model.errors import BadInput, EarlierFailure, InvalidName, WaitsForItself
 from inturn.model.lane import OnDead
 from inturn.policy.retry import RetryPolicy
@@ -155,13 +155,7 @@ class LocalExecutor:
         patience = None if timeout is None else seconds("timeout", timeout)
         context = copy_context()
         tickets: list[LocalTicket[Any]] = []
-        for pair in listed("jobs", jobs):
-            try:
-                key, job = pair
-            except (TypeError, ValueError) as error:
-                raise BadInput(
-                    f"submit_many takes pairs of a key and a job, not {shown(pair)}."
-                ) from error
+        for key, job in pairs_of(jobs):
             call, place = call_of(job)
             shard, own = self.shard_for(key), context.copy() if context else None
             tickets.append(LocalTicket(key, shard, call, place, own, self._turns, completions))

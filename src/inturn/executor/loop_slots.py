@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.executor.call import ON_LOOP
 from inturn.executor.lane import Lane
-from inturn.executor.raised import is_a
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
+from inturn.policy.raised import is_a
 
 if TYPE_CHECKING:
     from inturn.executor.turns import Turns

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from inturn.executor.home import LoopSignal, ThreadSignal
-from inturn.executor.raised import in_words, is_a
 from inturn.model.errors import JobFailed
+from inturn.policy.raised import describe, is_a
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -128,6 +128,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.error is not None:
             if is_a(self.error, Exception):
                 raise self.error
-            reason = f"a job of key {self.key!r} failed for good with {in_words(self.error)}"
+            reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"
             raise JobFailed(None, reason) from self.error
         return self.value  # type: ignore[no-any-return]

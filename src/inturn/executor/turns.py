@@ -4,8 +4,8 @@ Accepting, ending, cancelling and stopping all go through this lock, so that of 
 comes first: what was accepted before a stop is run or reported, and no job ends twice.
 
 What users gave us (errors, listeners, handlers, policies) is touched only outside the lock, and
-only where nothing that it raises gets out: in ``raised``, ``_retry``, ``report``, ``tell``. So a
-slot always finds its way to the next job.
+only where nothing that it raises gets out: by ``policy.raised``, in ``_retry``, ``report`` and
+``tell``. So a slot always finds its way to the next job.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from math import isnan
 from random import Random
+from types import TracebackType
 from typing import Any, Protocol
 
 from inturn.executor.call import ON_LOOP
@@ -23,7 +24,6 @@ from inturn.executor.current import current_job
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.lanes import Lanes
-from inturn.executor.raised import in_words, is_a, leave_out_ours
 from inturn.executor.report import ErrorHandler, Failure
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.ticket import LocalTicket, State
@@ -31,10 +31,12 @@ from inturn.log import log_event, log_listener_failure, log_undecided, log_unwri
 from inturn.model import bounds, events
 from inturn.model.errors import JobCancelled, KeyHalted, WaitsForItself
 from inturn.model.lane import OnDead
+from inturn.policy.raised import describe, is_a
 from inturn.policy.retry import RetryPolicy, after_failure
 from inturn.policy.verdict import Retry
 
 _ENDED = State.ENDED
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]  # past any __setattr__ and __getattribute__
 
 
 class Slots(Protocol):
@@ -109,7 +111,7 @@ class Turns:
         self, lane: Lane, ticket: LocalTicket, error: BaseException, place: int
     ) -> Lane | None:
         """Retry a job, or end it for good."""
-        leave_out_ours(error)
+        _leave_out_ours(error)
         if ticket.cancel_why is not None or self.loop_ends():
             why = ticket.cancel_why or "its event loop ended"
             return self._end(lane, ticket, _cancelled(ticket, why, error), place, asked=True)
@@ -196,7 +198,7 @@ class Turns:
             ticket.state = State.ENDING
         self.report(ticket, error, cancelled=asked)
         left: list[LocalTicket] = []
-        described = in_words(error)
+        described = describe(error)
         halts = self._halts and not asked
         with self.lock:
             if not asked:
@@ -388,7 +390,7 @@ class Turns:
             say(about, *more)
         except BaseException as error:
             with contextlib.suppress(BaseException):
-                log_unwritten(about, in_words(error))
+                log_unwritten(about, describe(error))
             self._pass_on(error)
 
     def _pass_on(self, error: BaseException) -> None:
@@ -408,3 +410,11 @@ def _possible(retry: Retry) -> Retry:
     delay = float(retry.delay_seconds)
     delay = 0.0 if isnan(delay) else min(max(delay, 0.0), bounds.WAIT_SECONDS_MAX)
     return Retry(delay, retry.error, bool(retry.counted))
+
+
+def _leave_out_ours(error: BaseException) -> None:
+    """Leave our own frames out of a traceback: they say nothing, and would be kept alive by it."""
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
+    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
+        trace = trace.tb_next
+    _TRACEBACK.__set__(error, trace)

@@ -9,6 +9,7 @@ from random import Random
 from inturn.model import bounds
 from inturn.model.admissible import check_number, check_whole, shown
 from inturn.model.errors import BadInput, OutOfBounds
+from inturn.policy.raised import describe, is_a, with_words, words_of
 from inturn.policy.verdict import Bury, Retry, Verdict
 
 
@@ -80,10 +81,10 @@ def after_failure(
     ``attempts_max``: the job's own, if it was accepted with others than the policy's.
     """
     attempts_max = policy.attempts_max if attempts_max is None else attempts_max
-    if isinstance(error, Reject):
-        return Bury(_with_words("rejected", error))
-    if isinstance(error, RetryLater):
-        asked = _asked(error)
+    if is_a(error, Reject):
+        return Bury(with_words("rejected", error))
+    if is_a(error, RetryLater):
+        asked = words_of(error) or describe(error)
         if error.counted and attempt >= attempts_max:
             return _spent(attempt, asked)
         return Retry(delay_seconds=error.after, error=asked, counted=error.counted)
@@ -95,15 +96,6 @@ def after_failure(
     return Retry(delay_seconds=policy.delay_seconds(attempt, random), error=described)
 
 
-def describe(error: BaseException) -> str:
-    """Return an error's class and its words, if it has any, whatever its own ``str`` may raise."""
-    try:
-        name = type(error).__name__
-    except BaseException:  # of its metaclass
-        name = "an error without a name"
-    return _with_words(name, error)
-
-
 def _seconds(after: float) -> float:
     """Return a time to come back after, or refuse it where it is said, not where it is slept."""
     try:
@@ -112,21 +104,6 @@ def _seconds(after: float) -> float:
     except (TypeError, ValueError, OverflowError):  # of another type, or beyond every float
         pass
     raise OutOfBounds(f"after must be a number of seconds, not {shown(after)}.")
-
-
-def _with_words(what: str, error: BaseException) -> str:
-    try:
-        words = str(error)
-    except BaseException:
-        return f"{what} (whose text cannot be read)"
-    return f"{what}: {words}" if words.strip() else what
-
-
-def _asked(error: RetryLater) -> str:
-    try:
-        return str(error)
-    except BaseException:
-        return describe(error)
 
 
 def _spent(attempt: int, error: str) -> Bury:

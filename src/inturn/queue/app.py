@@ -89,7 +89,7 @@ class App:
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
         self.homes = Homes(url, clock)
-        self._mark = object()  # the same in the copies of it that workers have
+        self.mark = object()  # the same in the copies of it that workers have
 
     # Jobs
 
@@ -257,7 +257,7 @@ class App:
         for call in calls:
             if not isinstance(call, Call):
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
-            self.check_own(call)
+            self._check_here(call)
         jobs = [call.new for call in calls]
         if connection is not None:
             verb = partial(_enqueued_within, connection=connection, jobs=jobs)
@@ -266,13 +266,14 @@ class App:
             accepted = await repeated(self, sending(jobs))
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
 
-    def check_own(self, call: Call[Any]) -> None:
-        """Refuse a call of a job that another app declares: this one's workers do not know it."""
-        if call.app is not None and call.app._mark is not self._mark:
+    def _check_here(self, call: Call[Any]) -> None:
+        """Refuse a call of an app on another store: its workers would not find the job here."""
+        if call.is_of(self) or call.app is None:
+            return
+        if self.homes.is_private or call.app.url != self.url:
             raise BadInput(
-                f"job {call.new.kind!r} is one of another app, and this one's workers would not "
-                f"run it. Submit it through the app that declares it. (A module that is imported "
-                f"twice, as __main__ and by its name, declares two.)"
+                f"job {call.new.kind!r} is one of another app, on another store, whose workers "
+                f"would not find it here. Submit it through the app that declares it."
             )
 
     # Life

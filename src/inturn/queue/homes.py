@@ -50,6 +50,11 @@ class Homes:
             self._home = self._guests = None
             self._opening, self.url, self.clock = opening, url, clock
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody else can have the same store, whatever its URL: it is in memory."""
+        return self._opening.store.is_private
+
     # Calls
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:

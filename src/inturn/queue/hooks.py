@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import FrozenInstanceError
 from typing import Any, TypeVar
 
 from inturn.model.admissible import shown
 from inturn.model.errors import BadInput, HookFailed
 from inturn.model.spelling import whole
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.queue.context import Context
 
 Hook = Callable[[], Awaitable[None] | None]
@@ -79,10 +80,21 @@ class Hooks:
 
         None if something around it took in what the call raised, as a context manager may.
         """
-        async with AsyncExitStack() as stack:
-            for around in self._arounds:
-                await stack.enter_async_context(around(context))
-            return await call()
+        raised: BaseException | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                for around in self._arounds:
+                    await stack.enter_async_context(around(context))
+                try:
+                    return await call()
+                except BaseException as error:
+                    raised = error
+                    raise
+        except FrozenInstanceError as error:
+            if raised is None or raised is error:
+                raise
+            # It is a frozen dataclass, whose traceback contextlib could not put back.
+            raise raised from None
         return None
 
 

@@ -63,6 +63,10 @@ class Call(Generic[R_co]):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.new, self.hint)  # an app cannot be copied elsewhere
 
+    def is_of(self, app: App) -> bool:
+        """Whether an app declares the job, as far as is known, or one that this is a copy of."""
+        return self.app is None or self.app.mark is app.mark
+
     @property
     def id(self) -> UUID:
         """The id the job will have, for the ``after`` of another."""

@@ -11,7 +11,8 @@ from typing import NoReturn
 from inturn.model import bounds
 from inturn.model.admissible import check_number
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import RetryLater, describe
+from inturn.policy.raised import describe, is_a
+from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
@@ -126,7 +127,7 @@ def raise_first(drained: Drained) -> None:
     failed = [
         (one, one.error)
         for one in drained.ran
-        if one.error is not None and not issubclass(type(one.error), RetryLater)
+        if one.error is not None and not is_a(one.error, RetryLater)
     ]
     if failed:
         (first, error), *others = failed

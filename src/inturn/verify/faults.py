@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from inturn.model.errors import BadInput, StoreBusy, StoreUnavailable
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.verify.crew import Crew, Member
 from inturn.verify.history import Failed, Fault, History, Mended
 from inturn.verify.plan import PlannedFault

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.verify.history import Failed, Fault, History, Mended
 
 FULL_BYTES = 64 * 1024

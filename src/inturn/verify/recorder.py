@@ -13,7 +13,7 @@ from inturn.model import bounds
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.model.lease import Claim, Lease, Reclaimed
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.delegate import StoreDelegate

@@ -18,7 +18,8 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.retry import RetryLater, RetryPolicy, after_failure, describe
+from inturn.policy.raised import describe, is_a
+from inturn.policy.retry import RetryLater, RetryPolicy, after_failure
 from inturn.policy.settlement import Outcome, error_text, keepable, reason_text, traceback_text
 from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.queue.context import Context, Way
@@ -105,13 +106,13 @@ class Attempts:
         Raises it if someone wants what runs here to end: nobody waits for the outcome any more.
         """
         self._end_fork(error)
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        if is_a(error, asyncio.CancelledError) and _is_cancelled():
             raise error
         return self.failed(leased, error)
 
     def failed(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt failed."""
-        if isinstance(error, PayloadMismatch):
+        if is_a(error, PayloadMismatch):
             return Bury(str(error))
         try:
             return self._judged(leased, error, self._job.retry)
@@ -130,7 +131,7 @@ class Attempts:
             attempts_max=leased.attempts_max,
         )
         # One that asked to come later has not failed anywhere.
-        trace = None if isinstance(error, RetryLater) else trace_of(error)
+        trace = None if is_a(error, RetryLater) else trace_of(error)
         if type(verdict) is Bury:
             return _sayable(Bury(verdict.error, verdict.reason, trace))
         assert type(verdict) is Retry
@@ -219,7 +220,7 @@ def _is_cancelled() -> bool:
 
 def _in_words(error: BaseException) -> BaseException:
     """Return an error that says what a person should know of one that says little by itself."""
-    if isinstance(error, SystemExit):
+    if is_a(error, SystemExit):
         return SystemExit(f"it called sys.exit({'' if error.code is None else repr(error.code)})")
     if type(error) in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
         return type(error)("the handler raised it by itself, for nobody had asked it to end")

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Literal, NoReturn
 
 from inturn.model.errors import BadInput, LeaseLost, StoreError
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Release
 from inturn.queue.context import JobTransaction

@@ -7,9 +7,10 @@ from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Self, TypeVar
 
+from inturn.executor.call import pairs_of
 from inturn.executor.completions import Completions
 from inturn.executor.executor import Executor
-from inturn.executor.report import ErrorHandler, check_error_handler
+from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.model import bounds, events
 from inturn.model.admissible import check_name, shown
@@ -97,7 +98,7 @@ class DurableExecutor(Executor):
             shards=1, slots=slots, queue_size=queue_size, enqueue_timeout=enqueue_timeout
         )
         self.app = app
-        self._ends = Ends(listeners, error_handler)
+        self._ends = Ends(checked_listeners(listeners), error_handler)
         self._repertoire = Repertoire(app, self._ends)
         self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)
         self._stopping = Stopping(app, self._awaited)
@@ -119,7 +120,7 @@ class DurableExecutor(Executor):
         """Accept a job, ``send.call(to=…)``: it is in the store, and runs after those before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled before it
-        returns, it takes the job back.
+        returns, it takes the job back if it has not begun.
         """
         if not detached:
             raise BadInput("a job in a store does not depend on who submitted it: leave detached.")
@@ -136,7 +137,7 @@ class DurableExecutor(Executor):
         """Accept many jobs at once, each with its key: all of them, or none."""
         if completions is not None:
             raise BadInput("completions are of jobs without a store: await the tickets' results.")
-        calls = [self._repertoire.keyed(key, job) for key, job in jobs]
+        calls = [self._repertoire.keyed(key, job) for key, job in pairs_of(jobs)]
         given = self.settings.enqueue_timeout if timeout is None else timeout
         patience = seconds("timeout", given)
         self._check_open()
@@ -294,7 +295,8 @@ class DurableExecutor(Executor):
             try:
                 await self._room.enter(jobs, patience, ends_at=ends_at)
             except ShardFull as full:
-                self._ends.tell(events.Refused(full.key or "", 0, full.length, full.capacity))
+                for job in jobs:
+                    self._ends.tell(events.Refused(job.key or "", 0, full.length, full.capacity))
                 raise
             try:
                 return await self._accept(calls)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from typing import Any
 from uuid import UUID
 
 from inturn.executor.report import ErrorHandler, Failure
-from inturn.log import log_event, log_listener_failure
+from inturn.log import log_event, log_listener_failure, log_unwritten
 from inturn.model import events
 from inturn.model.errors import AttemptFailed, JobCancelled
 from inturn.model.job import JobView, LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
-from inturn.policy.retry import describe
+from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.failures import Barrier, Failures
@@ -72,7 +74,8 @@ class Ends:
             return
         key = job.key or ""
         if isinstance(verdict, Retry | Bury):
-            error = error or AttemptFailed(job.kind, job.id, job.attempt, verdict.error)
+            if error is None:
+                error = AttemptFailed(job.kind, job.id, job.attempt, verdict.error)
         else:
             error = None
         self.tell(events.Ran(key, 0, job.attempt, outcome.seconds, error))
@@ -160,12 +163,20 @@ class Ends:
         """Tell the log and the listeners; one that fails harms nothing."""
         is_said = isinstance(event, events.Failed | events.Retried)  # in the worker's log
         if not is_said and not (self.awaited and isinstance(event, events.Stopped)):
-            log_event(event)  # that all has ended is not so if something was left
+            self._log(log_event, event)  # that all has ended is not so if something was left
         for listener in self._listeners:
             try:
                 listener(event)
             except BaseException as error:  # whatever it is, the others are told
-                log_listener_failure(listener, error)
+                self._log(log_listener_failure, listener, error)
+
+    def _log(self, say: Callable[..., None], *about: Any) -> None:
+        """Write to the log, which shows users' errors, and may have filters of theirs."""
+        try:
+            say(*about)
+        except BaseException as error:  # the worker hears of what ended by this very call
+            with suppress(BaseException):
+                log_unwritten(about[0], describe(error))
 
     def _wake(self) -> None:
         for woken in self._waiting:

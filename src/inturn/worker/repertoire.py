@@ -37,7 +37,12 @@ class Repertoire:
         new = job.new
         if new.kind not in self._app.jobs:
             raise BadInput(f"job {new.kind!r} is not of this executor's app: it would not run it.")
-        self._app.check_own(job)
+        if not job.is_of(self._app):
+            raise BadInput(
+                f"job {new.kind!r} is one of another app, and this executor would run its own of "
+                f"that kind instead. Give it the call of its own app's job. (A module that is "
+                f"imported twice, as __main__ and by its name, declares two.)"
+            )
         declared = self._app.jobs[new.kind]
         if self._is_too_late(declared):
             raise BadInput(

@@ -6,7 +6,8 @@ from types import CoroutineType
 from typing import Any
 
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
-from inturn.policy.retry import Reject, describe
+from inturn.policy.raised import describe
+from inturn.policy.retry import Reject
 from inturn.queue.arguments import encode_result
 
 
