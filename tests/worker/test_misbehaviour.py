@@ -309,7 +309,7 @@ class Absent(RetryPolicy):
     ("error", "policy", "said"),
     [
         (Hasty(), ONCE, "cannot be judged: AttributeError: .*counted"),
-        (Unnamed("x"), ONCE, "an error without a name: x"),
+        (Unnamed("x"), ONCE, "^Unnamed: x$"),
         (Leaving(), ONCE, "Leaving .whose text cannot be read."),
         (ValueError("x"), Broken(attempts_max=2), "cannot be judged: ZeroDivisionError: by a pol"),
         (ValueError("x"), Absent(attempts_max=2), "cannot be judged: TypeError: "),
