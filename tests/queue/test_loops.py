@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from inturn import Executor
-from inturn.model.errors import BadInput, StoreUnavailable
+from inturn.model.errors import BadInput, StoreError, StoreUnavailable
 from inturn.model.job import NewJob
 from inturn.queue.app import App
 from inturn.queue.job import Job, sending
@@ -247,6 +247,70 @@ async def test_who_lived_on_a_loop_that_has_ended_keeps_nothing_open(app: App) -
     await asyncio.to_thread(live)
     await app.close()
     assert not app.homes._is_to_close
+
+
+async def test_an_app_is_closed_when_the_last_has_left_who_kept_it_open(migrated_url: str) -> None:
+    app = App(migrated_url)
+    async with app.keep_open():
+        async with app.keep_open():
+            store = await app.lend()
+            await app.close()
+        assert await store.queues() == []
+    assert app.homes._home is None
+    with pytest.raises(StoreError, match="not open"):
+        await store.queues()
+
+
+class Pausing:
+    """A lock that, once it is let go for the first time, lets something happen before all else."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._lock, self._happens = threading.Lock(), [happens]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._happens:
+            self._happens.pop()()
+
+
+async def test_who_begins_to_keep_an_app_open_while_it_closes_is_not_closed_under(
+    migrated_url: str,
+) -> None:
+    app = App(migrated_url)
+    await app.open()
+    lives, closed = threading.Event(), threading.Event()
+    found: list[Any] = []
+
+    async def live() -> None:
+        async with app.keep_open():
+            store = await app.lend()
+            lives.set()
+            await asyncio.to_thread(closed.wait, HANG_SECONDS)
+            found.append(await store.queues())
+
+    thread = threading.Thread(target=asyncio.run, args=[live()])
+
+    def begin() -> None:
+        thread.start()
+        lives.wait(HANG_SECONDS)
+
+    app.homes._settling_in = Pausing(begin)  # type: ignore[assignment]
+    await app.close()
+    closed.set()
+    await asyncio.to_thread(thread.join)
+    assert found == [[]]
+    await app.close()
+    gc.collect()
+
+
+async def test_a_forked_child_is_not_told_to_close_what_its_parent_was(app: App) -> None:
+    async with app.keep_open():
+        await app.close()
+        app.homes.begin_anew()
+        assert not app.homes._is_to_close
 
 
 async def test_what_was_open_on_a_loop_is_closed_when_a_worker_takes_the_store_elsewhere(

@@ -105,6 +105,13 @@ def hangs(path: str) -> None:
     time.sleep(300)
 
 
+@app.job
+async def holds(path: str) -> None:
+    announce(Path(path), "begun")
+    while Path(path).exists():  # noqa: ASYNC110, ASYNC240 - until a test removes it
+        await asyncio.sleep(0.01)
+
+
 @app.job(process=True)
 def stays(path: str) -> None:
     announce(Path(path), str(os.getpid()))

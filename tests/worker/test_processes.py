@@ -20,9 +20,10 @@ import pytest_asyncio
 from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.queue.app import App
-from inturn.worker import children
+from inturn.worker import children, quarantine
+from inturn.worker import worker as worker_module
 from inturn.worker.worker import Worker
-from tests.worker.conftest import take_for_good, until, working
+from tests.worker.conftest import take_for_good, take_leases, until, working
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +94,26 @@ async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleT
         _, other = await result_of(jobs.where, 1)
         assert other != pid
         assert worker.record.counts.failed == 0
+
+
+async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process(
+    jobs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK_SECONDS", "PATIENCE_SECONDS"):
+        monkeypatch.setattr(quarantine, name, 0.1)
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.05)
+    ran, path = tmp_path / "ran", tmp_path / "held"
+    suspect = await jobs.comes_later.submit(str(ran))
+    await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="gone"))
+    held = await jobs.holds.submit(str(path))
+    async with working(jobs.app, slots=5) as worker:
+        await until(path.exists)
+        await take_leases(jobs.app, worker="gone")
+        await until(lambda: ran.exists() or worker.record.counts.released > 1)
+        assert not ran.exists(), "it was found, and given back"
+        path.unlink()
+        await held.result(timeout=60)
+        assert await suspect.result(timeout=60) == "done"
 
 
 async def test_a_context_works_over_the_line(jobs: ModuleType) -> None:

@@ -54,6 +54,7 @@ def seconds_text(seconds: float | None) -> str:
     """Return a setting exactly, to the microsecond, as it would be typed: 500ms, 1m30s, 1d."""
     if seconds is None:
         return ""
+    seconds = round(seconds, 6)
     if 0 < seconds < 1:
         return f"{_decimal(seconds * 1000)}ms"
     said, rest = "", seconds

@@ -51,7 +51,7 @@ class Arguments:
             raise BadInput(
                 f"the parameters of job {self._name} cannot be kept as JSON: {error}. Annotate "
                 f"them with JSON's own types, dataclasses, dates, UUIDs, decimals or models of "
-                f"pydantic."
+                f"pydantic, of several models with pydantic.RootModel[One | Other]."
             ) from error
         for parameter in parameters:
             _check_readable(self._name, parameter, hints)

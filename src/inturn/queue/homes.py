@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from inturn.model.clock import Clock
@@ -22,6 +22,13 @@ Answer = TypeVar("Answer")
 _everyone: WeakSet[Homes] = WeakSet()
 _left_to_parents: list[Any] = []
 """What a forked child neither uses nor closes: its parent does, and would feel it."""
+
+
+class Left(NamedTuple):
+    """The homes that an app has left, and the store that they share, if it is not each its own."""
+
+    homes: list[Home]
+    shared: Opening
 
 
 class Homes:
@@ -123,9 +130,8 @@ class Homes:
         finally:
             with self._settling_in:
                 home.keepers -= 1
-                closes = self._is_to_close and not self._is_kept()
-            if closes:
-                await self._close()
+                left = self._left() if self._is_to_close else None
+            await self._closed(left)
 
     async def _run_at(self, home: Home, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         if not home.opening.is_open:
@@ -203,27 +209,32 @@ class Homes:
         may be one of their handlers that closes it.
         """
         with self._settling_in:
-            self._is_to_close = self._is_kept()
-        if not self._is_to_close:
-            await self._close()
+            left = self._left()
+        await self._closed(left)
 
-    def _is_kept(self) -> bool:
-        return any(home is not None and home.is_kept for home in (self._home, self._guests))
+    def _left(self) -> Left | None:
+        """Leave all homes, unless someone keeps the store open. Under the lock."""
+        homes = [home for home in (self._home, self._guests) if home is not None]
+        self._is_to_close = any(home.is_kept for home in homes)
+        if self._is_to_close:
+            return None
+        self._home = self._guests = None
+        left = Left(homes, self._opening)
+        self._opening = self._connected()
+        for home in homes:
+            home.enter()
+        return left
 
-    async def _close(self) -> None:
-        with self._settling_in:
-            self._is_to_close = False
-            homes = [home for home in (self._home, self._guests) if home is not None]
-            self._home = self._guests = None
-            shared, self._opening = self._opening, self._connected()
-            for home in homes:
-                home.enter()
+    async def _closed(self, left: Left | None) -> None:
+        """Close what was left, and end the app's own thread."""
+        if left is None:
+            return
         try:
-            for home in homes:
+            for home in left.homes:
                 await _closed(home)
-            await shared.close()
+            await left.shared.close()
         finally:
-            for home in homes:
+            for home in left.homes:
                 home.leave()
         self._stop_bridge()
 
@@ -245,6 +256,7 @@ class Homes:
         self._is_lost = self._is_lost or (opening.is_open and opening.store.is_private)
         self._opening = self._connected()
         self._home = self._guests = None
+        self._is_to_close = False
         self._settling_in, self._bridge = threading.Lock(), Bridge()
 
     def _check_not_lost(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple
@@ -31,6 +32,9 @@ OPEN_KEYS = 4096  # more than jobs that may be in hand
 SLOW_SECONDS = 1.0
 """A job of a lane that took so long gives back the jobs behind it; one without a key that was
 claimed so long ago and has not started is given back. Who is free takes them, by priority."""
+
+
+_END_SECONDS = 0.1  # for an executor with nothing to run; on a thread something may go on
 
 
 class Hold:
@@ -233,6 +237,13 @@ class Hands:
         """Wait until what runs has ended."""
         if self.executor is not None:
             await self.executor.stop()
+
+    async def end(self) -> None:
+        """Let the executor end, now or with the threads that still run."""
+        if self.executor is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await self.executor.stop()
 
     def cancel(self) -> None:
         """Cancel what runs and can be cancelled: it is given back when it has ended."""

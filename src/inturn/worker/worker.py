@@ -37,6 +37,7 @@ from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
 from inturn.worker.telling import Telling
+from inturn.worker.uncut import uncut
 from inturn.worker.vitals import UNUSABLE, Vitals
 from inturn.worker.waking import TROUBLE_SECONDS, Waking
 from inturn.worker.watch import Watch
@@ -177,7 +178,7 @@ class Worker:
             executor.start()
             self._hands.executor = executor
             stack.push_async_callback(self._leave)
-            await self._work_on()
+            await uncut(self._work_on(), self.stop_now)
             self._begin()  # told to stop before it had asked for anything
 
     def stop(self) -> None:
@@ -239,7 +240,7 @@ class Worker:
 
     def _hurry_if_idle(self) -> None:
         """Wait no longer than a moment for a store that is asked for jobs nobody will start."""
-        if self._is_done():
+        if self._limit is not None and self._is_done():
             self._hurry()
 
     async def _work_on(self) -> None:
@@ -273,6 +274,7 @@ class Worker:
                     await self._telling.settle()
         except (StoreError, TimeoutError) as error:
             self.vitals.troubled("settling", error)
+        await self._hands.end()
 
     def _is_done(self) -> bool:
         hands = self._hands
