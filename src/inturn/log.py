@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from inturn.model import events, worker_events
+from inturn.policy.raised import describe
 
 EXECUTOR = "inturn.executor"
 WORKER = "inturn.worker"
@@ -71,8 +73,21 @@ def log_undecided(key: str, error: BaseException) -> None:
     log.error("whether a job of key %r may run again cannot be told", key, exc_info=error)
 
 
-def log_unwritten(about: object, why: str) -> None:
-    """Say that an event could not be written to the log, and what was in the way."""
+def guarded(say: Callable[..., None], about: object, *more: object) -> BaseException | None:
+    """Write to the log, which shows users' errors and may have filters of theirs.
+
+    Nothing gets out of it: what was in the way is returned, and said, if that can be.
+    """
+    try:
+        say(about, *more)
+    except BaseException as error:
+        with suppress(BaseException):
+            _say_unwritten(about, describe(error))
+        return error
+    return None
+
+
+def _say_unwritten(about: object, why: str) -> None:
     key = getattr(about, "key", None)
     what = "an event" if key is None else f"what became of a job of key {key!r}"
     logging.getLogger(EXECUTOR).error("%s could not be written to the log: %s", what, why)

@@ -265,3 +265,9 @@ def is_in_turn(effects: Sequence[Effect], step: int = 1) -> bool:
         or (after.pid != before.pid and after.number <= before.number)
         for before, after in pairwise(effects)
     )
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and not waited for."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(one) for one in listed.split()]

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import migrate
 from tests.postgres_server import PostgresServer
 from tests.processes.jobs import count
-from tests.processes.support import Place, until
+from tests.processes.support import Place, children, until
 
 STARTS = 2
 
@@ -56,7 +56,3 @@ def test_a_process_that_is_replaced_while_the_store_is_away_says_so_once(
     assert troubled["error"].startswith("PostgreSQL cannot be reached: ")
     assert [one["pid"] for one in crew.events("member_died")] == [killed]
     assert crew.errors == ""
-
-
-def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

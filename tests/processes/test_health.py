@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import migrate
 from tests.postgres_server import PostgresServer, free_port
 from tests.processes.jobs import count, hold, hold_loop
-from tests.processes.support import Place, until
+from tests.processes.support import Place, children, until
 
 BRIEF = ("--lease", "2s", "--sweep", "500ms")
 
@@ -106,11 +106,6 @@ def send_all(processes: Sequence[int], number: signal.Signals) -> None:
     for pid in processes:
         with suppress(ProcessLookupError):  # a server's helpers come and go
             os.kill(pid, number)
-
-
-def children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(one) for one in listed.split()]
 
 
 @pytest.mark.skipif(

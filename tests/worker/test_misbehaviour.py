@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import JobFailed
+from inturn.model.errors import JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.policy.retry import RetryLater, RetryPolicy
 from inturn.queue.app import App
@@ -344,3 +345,28 @@ async def until_judged(ticket: Ticket[None]) -> None:
     async with asyncio.timeout(SECONDS_MAX):
         while not (await ticket.status()).errors:  # noqa: ASYNC110  # the store tells nobody
             await asyncio.sleep(0.01)
+
+
+async def test_a_filter_of_the_log_that_fails_does_not_end_the_worker(app: App) -> None:
+    def fails(_: logging.LogRecord) -> bool:
+        raise LookupError("by a filter")
+
+    @app.job(retry=ONCE)
+    async def work(n: int) -> object:
+        if n == 1:
+            raise ValueError("boom")
+        return object() if n == 2 else n  # which cannot be kept, as the log is to say
+
+    logs = [logging.getLogger(name) for name in ("inturn.worker", "inturn.executor")]
+    for log in logs:
+        log.addFilter(fails)
+    try:
+        async with working(app):
+            with pytest.raises(JobFailed):
+                await (await work.submit(1)).result(timeout=SECONDS_MAX)
+            with pytest.raises(ResultLost):
+                await (await work.submit(2)).result(timeout=SECONDS_MAX)
+            assert await (await work.submit(3)).result(timeout=SECONDS_MAX) == 3
+    finally:
+        for log in logs:
+            log.removeFilter(fails)

@@ -27,7 +27,7 @@ from inturn.executor.lanes import Lanes
 from inturn.executor.report import ErrorHandler, Failure
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.ticket import LocalTicket, State
-from inturn.log import log_event, log_listener_failure, log_undecided, log_unwritten
+from inturn.log import guarded, log_event, log_listener_failure, log_undecided
 from inturn.model import bounds, events
 from inturn.model.errors import JobCancelled, KeyHalted, WaitsForItself
 from inturn.model.lane import OnDead
@@ -384,16 +384,10 @@ class Turns:
                 self._log(log_listener_failure, listener, error)
                 self._pass_on(error)
 
-    def _log(self, say: Callable[..., None], about: Any, *more: Any) -> None:
-        """Write to the log, which shows users' errors, and may have filters of theirs."""
-        try:
-            say(about, *more)
-        except BaseException as error:
-            with contextlib.suppress(BaseException):
-                log_unwritten(about, describe(error))
-            self._pass_on(error)
+    def _log(self, say: Callable[..., None], about: object, *more: object) -> None:
+        self._pass_on(guarded(say, about, *more))
 
-    def _pass_on(self, error: BaseException) -> None:
+    def _pass_on(self, error: BaseException | None) -> None:
         """Let the loop know of a Ctrl-C that struck while someone was told of something."""
         if is_a(error, KeyboardInterrupt) and self.home is not None:
             self.home.interrupt(error)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any
 from uuid import UUID
 
 from inturn.executor.report import ErrorHandler, Failure
-from inturn.log import log_event, log_listener_failure, log_unwritten
+from inturn.log import guarded, log_event, log_listener_failure
 from inturn.model import events
 from inturn.model.errors import AttemptFailed, JobCancelled
 from inturn.model.job import JobView, LeasedJob, NewJob, Ticket
@@ -163,20 +161,12 @@ class Ends:
         """Tell the log and the listeners; one that fails harms nothing."""
         is_said = isinstance(event, events.Failed | events.Retried)  # in the worker's log
         if not is_said and not (self.awaited and isinstance(event, events.Stopped)):
-            self._log(log_event, event)  # that all has ended is not so if something was left
+            guarded(log_event, event)  # that all has ended is not so if something was left
         for listener in self._listeners:
             try:
                 listener(event)
             except BaseException as error:  # whatever it is, the others are told
-                self._log(log_listener_failure, listener, error)
-
-    def _log(self, say: Callable[..., None], *about: Any) -> None:
-        """Write to the log, which shows users' errors, and may have filters of theirs."""
-        try:
-            say(*about)
-        except BaseException as error:  # the worker hears of what ended by this very call
-            with suppress(BaseException):
-                log_unwritten(about[0], describe(error))
+                guarded(log_listener_failure, listener, error)
 
     def _wake(self) -> None:
         for woken in self._waiting:

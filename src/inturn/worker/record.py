@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inturn.log import log_listener_failure, log_result_lost, log_worker_event
+from inturn.log import guarded, log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
@@ -32,7 +32,8 @@ class Record:
                 if type(verdict) is Done:
                     self.counts.done += 1
                     if verdict.result_lost is not None:
-                        log_result_lost(outcome.job.kind, outcome.job.id, verdict.result_lost)
+                        job = outcome.job
+                        guarded(log_result_lost, job.kind, job.id, verdict.result_lost)
                 else:
                     self._not_done(outcome)
 
@@ -58,7 +59,7 @@ class Record:
             try:
                 listener(event)
             except BaseException as error:  # SystemExit, say: a listener is not who ends a worker
-                log_listener_failure(listener, error)
+                guarded(log_listener_failure, listener, error)
 
     def _not_done(self, outcome: Outcome) -> None:
         job, verdict = outcome.job, outcome.verdict
