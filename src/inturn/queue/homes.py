@@ -131,7 +131,7 @@ class Homes:
             with self._settling_in:
                 home.keepers -= 1
                 left = self._left() if self._is_to_close else None
-            await self._closed(left)
+            await self._close_left(left)
 
     async def _run_at(self, home: Home, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         if not home.opening.is_open:
@@ -210,7 +210,7 @@ class Homes:
         """
         with self._settling_in:
             left = self._left()
-        await self._closed(left)
+        await self._close_left(left)
 
     def _left(self) -> Left | None:
         """Leave all homes, unless someone keeps the store open. Under the lock."""
@@ -225,7 +225,7 @@ class Homes:
             home.enter()
         return left
 
-    async def _closed(self, left: Left | None) -> None:
+    async def _close_left(self, left: Left | None) -> None:
         """Close what was left, and end the app's own thread."""
         if left is None:
             return
