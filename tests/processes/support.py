@@ -9,14 +9,16 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
+
+import psycopg
 
 from inturn.model.job import JobState
 from inturn.model.worker import WorkerView
@@ -166,6 +168,18 @@ class Place:
             except sqlite3.OperationalError:
                 return True
         return False
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let nobody be told anything of leases, by a transaction that is open for a moment."""
+        if (file := urlsplit(self.url)).scheme == "sqlite":
+            with closing(sqlite3.connect(file.path, isolation_level=None)) as writer:
+                writer.execute("begin immediate")
+                yield
+        else:
+            with psycopg.connect(self.url) as connection:
+                connection.execute("lock table inturn.lease")
+                yield
 
     def store(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         async def opened() -> Answer:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import signal
-import sqlite3
 import time
-from contextlib import closing
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -111,8 +108,7 @@ def test_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it
     place.stop(first.pid)
     second = place.work(*LASTING)
     assert place.began("h", times=2).pid == second.pid
-    with closing(sqlite3.connect(urlsplit(place.url).path, isolation_level=None)) as file:
-        file.execute("begin immediate")  # no heartbeat is answered
+    with place.locked():  # no heartbeat is answered
         first.signal(signal.SIGCONT)
         until(lambda: [one.pid for one in place.effects("ended")] == [first.pid])
         time.sleep(0.5)  # time enough to start what comes next

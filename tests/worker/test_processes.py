@@ -19,9 +19,13 @@ import pytest_asyncio
 
 from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
+from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
-from inturn.worker import children, quarantine
+from inturn.worker import children, quarantine, wire
 from inturn.worker import worker as worker_module
+from inturn.worker.lease_clock import lease_now
+from inturn.worker.runs import Run
+from inturn.worker.way import LeaseWay
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 
@@ -94,6 +98,26 @@ async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleT
         _, other = await result_of(jobs.where, 1)
         assert other != pid
         assert worker.record.counts.failed == 0
+
+
+@pytest.mark.parametrize("seconds", [-0.001, 600], ids=["over", "good"])
+async def test_a_child_looks_by_itself_whether_the_lease_has_run_out(
+    jobs: ModuleType, seconds: float
+) -> None:
+    """The machine may have stood still since the worker looked."""
+    ticket = await jobs.where.submit(1)
+    [claim] = await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="w"))
+    way = LeaseWay(await jobs.app.lend(), "w", Run(claim), claim.jobs[0], 60.0)
+    own = children.Children([jobs.where])
+    await own.start()
+    try:
+        child = await own.take()
+        begin = wire.Begin(claim.lease.token, claim.jobs[0], lease_now() + seconds)
+        verdict = await own.attempt(child, begin, way)
+    finally:
+        await own.stop()
+    assert claim.jobs[0].id == ticket.id
+    assert type(verdict) is (Release if seconds < 0 else Done)
 
 
 async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process(

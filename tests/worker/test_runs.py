@@ -18,6 +18,7 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import hands as hands_module
 from inturn.worker import heartbeat
+from inturn.worker import runs as runs_module
 from inturn.worker import worker as worker_module
 from inturn.worker.attempt import Attempts
 from inturn.worker.hands import Hands
@@ -141,7 +142,7 @@ async def test_what_was_claimed_before_the_machine_slept_does_not_start(
     async with handling(app) as hands, asyncio.timeout(SECONDS_MAX):
         await hands.begin([claim], kept_until=lease_now() + 600)
         await begun.wait()
-        monkeypatch.setattr(hands_module, "lease_now", lambda: lease_now() + 3_600)
+        monkeypatch.setattr(runs_module, "lease_now", lambda: lease_now() + 3_600)
         may_end.set()
         said = await collected(hands, 2)
     assert [type(one.verdict) for one in said[0].outcomes] == [Done, Release]
@@ -154,7 +155,7 @@ async def test_a_worker_counts_its_leases_by_one_clock(
     app: App, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that says something else than every other clock here."""
-    for module in (hands_module, heartbeat, worker_module):
+    for module in (runs_module, heartbeat, worker_module):
         monkeypatch.setattr(module, "lease_now", lambda: lease_now() + seconds)
 
     @app.job

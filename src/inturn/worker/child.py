@@ -19,11 +19,12 @@ from typing import Any, Literal, NoReturn
 from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, keepable
-from inturn.policy.verdict import Release
+from inturn.policy.verdict import Release, Verdict
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Job
 from inturn.worker import wire
 from inturn.worker.attempt import Attempts
+from inturn.worker.lease_clock import lease_now
 from inturn.worker.program import find_job
 
 LOOK_SECONDS = 1.0  # between two looks at who its parent is
@@ -95,9 +96,7 @@ class Child:
             if isinstance(order, wire.Welcome):
                 answer = wire.Ready(self._find(order))
             else:
-                verdict = self._attempt(order).verdict
-                assert not isinstance(verdict, Release), "an attempt was made"
-                answer = wire.Ended(verdict)
+                answer = wire.Ended(self._attempt(order))
             self._is_busy = False
             self._line.say(answer)
 
@@ -131,11 +130,13 @@ class Child:
             self._attempts[kind] = Attempts(job, Random(), watch=None)
         return missing
 
-    def _attempt(self, begin: wire.Begin) -> Outcome:
+    def _attempt(self, begin: wire.Begin) -> Verdict:
         attempts = self._attempts[begin.job.kind]
         way = LineWay(self, begin.token)
+        if lease_now() > begin.kept_until:
+            return Release()  # somebody else may be at it
         if not attempts.is_on_loop:
-            return attempts.on_thread(begin.token, begin.job, way)
+            return attempts.on_thread(begin.token, begin.job, way).verdict
 
         async def on_loop() -> Outcome:
             try:
@@ -144,7 +145,7 @@ class Child:
                 # Its connections live on this loop, which ends with the attempt.
                 await self._jobs[begin.job.kind].app.close()
 
-        return asyncio.run(on_loop())
+        return asyncio.run(on_loop()).verdict
 
     def _listen(self) -> None:
         try:

@@ -10,14 +10,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from inturn.model.errors import ChildDied, LeaseLost, StoreError
-from inturn.model.job import LeasedJob
-from inturn.policy.verdict import Bury, Done, Retry
+from inturn.policy.verdict import Verdict
 from inturn.queue.context import Way
 from inturn.queue.job import Job
 from inturn.queue.places import unfindable
@@ -52,7 +50,7 @@ class Children:
             for job in self._jobs:
                 check_found(job)
             await self._guard.start()
-            self._keep(await self._new())
+            self.keep(await self._new())
 
     async def stop(self) -> None:
         """End every child; none has a job any more."""
@@ -62,27 +60,8 @@ class Children:
             await asyncio.wait(self._ending)
         await self._guard.stop()
 
-    async def attempt(self, token: int, leased: LeasedJob, way: Way) -> Done | Retry | Bury:
-        """Have a child make an attempt; return its verdict.
-
-        Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
-        """
-        child = await self._take()
-        seconds = leased.timeout_seconds
-        deadline = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
-        timer = asyncio.timeout(seconds)
-        try:
-            async with timer:
-                ended = await child.attempt(wire.Begin(token, leased, deadline), way)
-        except BaseException as error:
-            await child.kill()
-            if timer.expired() and isinstance(error, TimeoutError):
-                raise took_too_long(seconds or 0.0) from None
-            raise
-        self._keep(child)
-        return ended.verdict
-
-    async def _take(self) -> Child:
+    async def take(self) -> Child:
+        """Take a child that has no job; start one if there is none, which may take long."""
         while self._idle:
             child, timer = self._idle.popitem()
             timer.cancel()
@@ -91,9 +70,29 @@ class Children:
             self._end(child)
         return await self._new()
 
-    def _keep(self, child: Child) -> None:
+    def keep(self, child: Child) -> None:
+        """Keep a child for the next job."""
         loop = asyncio.get_running_loop()
         self._idle[child] = loop.call_later(IDLE_SECONDS, self._end, child)
+
+    async def attempt(self, child: Child, begin: wire.Begin, way: Way) -> Verdict:
+        """Have a child make an attempt; return its verdict, which is to give the job back if the
+        child found that the lease had run out.
+
+        Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
+        """
+        seconds = begin.job.timeout_seconds
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                ended = await child.attempt(begin, way)
+        except BaseException as error:
+            await child.kill()
+            if timer.expired() and isinstance(error, TimeoutError):
+                raise took_too_long(seconds or 0.0) from None
+            raise
+        self.keep(child)
+        return ended.verdict
 
     def _end(self, child: Child) -> None:
         if (timer := self._idle.pop(child, None)) is not None:

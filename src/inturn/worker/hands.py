@@ -18,10 +18,10 @@ from inturn.log import log_after_done
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome
-from inturn.policy.verdict import Done, Release
+from inturn.policy.verdict import Done, Release, Verdict
+from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
-from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import STILL_RUNS, cancel_all
 from inturn.worker.runs import Run, Runs, released
 from inturn.worker.volume import Volume, chars_of
@@ -305,7 +305,7 @@ class Hands:
                         if children is None:
                             outcome = await attempts.on_loop(token, leased, way)
                         else:
-                            outcome = await _in_child(children, attempts, token, leased, way)
+                            outcome = await self._in_child(hold.run, children, leased, way)
                     except asyncio.CancelledError as error:
                         if hold.is_cancelled:  # the worker stops at once, or lost the lease
                             self._note(hold, released(leased), way.is_settled)
@@ -325,6 +325,23 @@ class Hands:
 
         return on_thread
 
+    async def _in_child(
+        self, run: Run, children: Children, leased: LeasedJob, way: LeaseWay
+    ) -> Outcome:
+        """Make an attempt in a child process."""
+        began = perf_counter()
+        verdict: Verdict
+        try:
+            child = await children.take()
+            if self.is_stopping or not run.is_ours:  # by now: to start a child may take long
+                children.keep(child)
+                return released(leased)
+            begin = wire.Begin(run.lease.token, leased, run.kept_until)
+            verdict = await children.attempt(child, begin, way)
+        except Exception as error:
+            verdict = self._attempts[leased.kind].failed(leased, error)
+        return Outcome(leased, verdict, perf_counter() - began)
+
     def _may_start(self, hold: Hold) -> bool:
         """Take the right to start a job, unless it is to be given back, or is no longer ours.
 
@@ -335,7 +352,7 @@ class Hands:
         if not hold.take() or run.is_over:
             return False
         hold.is_shed = self.volume.is_full
-        if self.is_stopping or run.is_slow or hold.is_shed or lease_now() > run.kept_until:
+        if self.is_stopping or run.is_slow or hold.is_shed or not run.is_ours:
             self._note(hold, released(hold.job))
             return False
         run.is_started = True
@@ -369,18 +386,3 @@ class Hands:
 
 def _is_to_start(ticket: LocalTicket) -> bool:
     return ticket.state is State.RUNNING and ticket.place == ON_LOOP and not ticket.attempts
-
-
-async def _in_child(
-    children: Children, attempts: Attempts, token: int, leased: LeasedJob, way: LeaseWay
-) -> Outcome:
-    """Make an attempt in a child process."""
-    began = perf_counter()
-    verdict: Any
-    try:
-        verdict = await children.attempt(token, leased, way)
-    except asyncio.CancelledError:
-        raise
-    except Exception as error:
-        verdict = attempts.failed(leased, error)
-    return Outcome(leased, verdict, perf_counter() - began)

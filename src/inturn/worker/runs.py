@@ -10,6 +10,7 @@ from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
 from inturn.policy.settlement import Outcome, Settlement, gives_back_rest
 from inturn.policy.verdict import Release
+from inturn.worker.lease_clock import lease_now
 
 
 class Run:
@@ -34,6 +35,11 @@ class Run:
         self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
         self._told = 0  # … and those it was told of: counted on the loop
         self._all_said: asyncio.Event | None = None  # made by who waits until it was
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether nobody else can have its jobs yet."""
+        return not self.is_over and lease_now() <= self.kept_until
 
     def note(self, outcome: Outcome, *, is_settled: bool) -> int:
         """Note what became of a job; return how many jobs of the run that ends.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from inturn.model.job import LeasedJob
-from inturn.policy.verdict import Bury, Done, Retry
+from inturn.policy.verdict import Verdict
 from inturn.worker.program import Program
 
 LENGTH_BYTES = 4  # before each word, its length
@@ -32,11 +31,14 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
-    """To a child: make this attempt."""
+    """To a child: make this attempt, unless it is later than ``kept_until``, by ``lease_now``.
+
+    A machine may stand still between the worker's look at the lease and the handler's first line.
+    """
 
     token: int
     job: LeasedJob
-    deadline: datetime | None
+    kept_until: float
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
@@ -57,9 +59,9 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """From a child: the attempt ended."""
+    """From a child: the attempt ended, or was not begun: then it releases the job."""
 
-    verdict: Done | Retry | Bury
+    verdict: Verdict
 
 
 Word = Welcome | Ready | Begin | Ask | Answer | Ended
