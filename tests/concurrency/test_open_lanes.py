@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from inturn.model.job import Ticket
-from inturn.store.postgres.open_lanes import SORTS_MAX, USES_MAX, OpenLanes
+from inturn.store.postgres.open_lanes import SORTS_MAX, USES_MAX, OpenLanes, sort_of
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import ask, claim, drain, ids, job, jobs, quickly
@@ -96,26 +96,26 @@ async def test_what_goes_on_in_a_known_lane_wakes_it(store: PostgresStore) -> No
 )
 def test_a_lane_is_known_for_its_own_sort_only(other: dict[str, Any]) -> None:
     lanes = OpenLanes()
-    lanes.learn(job(), 7, 3)
-    assert lanes.take(job(**other)) == (None, 0)
-    assert lanes.take(job()) == (7, 3)
+    lanes.learn(sort_of(job()), 7, 3)
+    assert lanes.take(sort_of(job(**other))) == (None, 0)
+    assert lanes.take(sort_of(job())) == (7, 3)
 
 
 def test_a_lane_that_was_given_out_is_forgotten_until_it_is_learnt_again() -> None:
     """So that whatever goes wrong with it, the next try does without it."""
     lanes = OpenLanes()
-    lanes.learn(job(), 7, 0)
-    assert lanes.take(job()) == (7, 0)
-    assert lanes.take(job()) == (None, 0)
-    lanes.learn(job(), 7, 1)
-    assert lanes.take(job()) == (7, 1)
+    lanes.learn(sort_of(job()), 7, 0)
+    assert lanes.take(sort_of(job())) == (7, 0)
+    assert lanes.take(sort_of(job())) == (None, 0)
+    lanes.learn(sort_of(job()), 7, 1)
+    assert lanes.take(sort_of(job())) == (7, 1)
 
 
 def test_sorts_without_end_are_not_kept() -> None:
     lanes = OpenLanes()
     for number in range(3 * SORTS_MAX):
-        lanes.learn(job(kind=f"k{number}"), number, 0)
-    known = [lanes.take(job(kind=f"k{number}"))[0] for number in range(3 * SORTS_MAX)]
+        lanes.learn(sort_of(job(kind=f"k{number}")), number, 0)
+    known = [lanes.take(sort_of(job(kind=f"k{number}")))[0] for number in range(3 * SORTS_MAX)]
     assert len([lane for lane in known if lane is not None]) <= SORTS_MAX
     assert known[-1] == 3 * SORTS_MAX - 1
 
@@ -123,4 +123,4 @@ def test_sorts_without_end_are_not_kept() -> None:
 def mislead(store: PostgresStore, lane: int | None) -> None:
     """Let a producer remember a lane for jobs that it is not for."""
     assert lane is not None
-    store._producer._lanes.learn(job(), lane, 0)
+    store._producer._lanes.learn(sort_of(job()), lane, 0)

@@ -374,7 +374,7 @@ async def test_jobs_are_sent_a_second_time_as_ones_that_may_be_known(app: App) -
 
     send = app.jobs["send"]
     store: Any = Telling()
-    verb = sending([send._call((1,), {}, unsent=True).new, send.call(2).new])
+    verb = sending([send._new((1,), {}, unsent=True), send.call(2).new])
     for _ in range(3):
         await verb(store)
     assert sent == [[True, False], [False, False], [False, False]]

@@ -22,15 +22,18 @@ _STORED_MAX = bounds.STORED_MAX
 _NIL = UUID(int=0)
 
 
-def check_jobs(jobs: Sequence[NewJob]) -> None:
-    """Refuse a batch if any job in it cannot be stored, saying which and why."""
+def check_jobs(jobs: Sequence[NewJob], *, before: NewJob | None = None) -> None:
+    """Refuse a batch if any job in it cannot be stored, saying which and why.
+
+    ``before``: a job that was not refused. One submits jobs that are much alike.
+    """
     if len(jobs) > bounds.ENQUEUE_JOBS_MAX:
         raise OutOfBounds(
             f"a batch holds {len(jobs):,} jobs; the bound is {bounds.ENQUEUE_JOBS_MAX:,}. "
             f"Send several batches."
         )
     if len(jobs) == 1:  # as most often, and without what concerns several
-        _check_job(jobs[0], None)
+        _check_job(jobs[0], before)
         check_id("id of a job", jobs[0].id)
         if not jobs[0].id.int:
             raise _nil_id()
@@ -38,7 +41,7 @@ def check_jobs(jobs: Sequence[NewJob]) -> None:
     number = 0
     try:
         for number, job in enumerate(jobs):
-            _check_job(job, jobs[number - 1] if number else None)
+            _check_job(job, jobs[number - 1] if number else before)
     except BadInput as error:
         error.args = (_of_batch(jobs, number, error),)
         raise
@@ -68,7 +71,7 @@ def _check_job(job: NewJob, before: NewJob | None) -> None:
     """Refuse a job that cannot be stored; ``before`` is the one before it, which can."""
     if type(job) is not NewJob:
         raise BadInput(f"a batch holds {shown(job)}, which is not a NewJob.")
-    # The jobs of a batch are much alike: what the job before had needs no second look.
+    # What the job before had needs no second look.
     if before is None or job.queue is not before.queue or job.kind is not before.kind:
         check_name("queue", job.queue, bounds.QUEUE_CHARS_MAX)
         check_name("kind", job.kind, bounds.KIND_CHARS_MAX)

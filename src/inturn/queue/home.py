@@ -112,6 +112,11 @@ class Home:
         """Whether someone lives there who needs the store, on a loop that has not ended."""
         return self.keepers > 0 and self.loop.is_running()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether its store is open, and nobody counts who comes and goes."""
+        return self._bridge is None and self.opening.is_open
+
     def enter(self) -> None:
         """Come in from another loop or thread: the bridge does not stop meanwhile."""
         if self._bridge is not None:
@@ -174,7 +179,7 @@ async def repeated(app: App, verb: Callable[[Store], Awaitable[Answer]]) -> Answ
     """Call the store with what may happen twice: again, if the loop where it ran has ended."""
     while True:
         try:
-            return await app.run(verb)
+            return await app.homes.run(verb)
         except HomeEnded:
             await asyncio.sleep(LOOK_SECONDS)
 

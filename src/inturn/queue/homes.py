@@ -67,6 +67,9 @@ class Homes:
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Call the store, on the loop where it lives for who comes from this one."""
         here = asyncio.get_running_loop()
+        home = self._home
+        if home is not None and home.loop is here and home.is_ready:
+            return await verb(home.opening.store)  # as nearly always: nothing is to be arranged
         while True:
             home = self._place(here)
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial, update_wrapper
-from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
-from inturn.queue.home import repeated_sync
+from inturn.queue.home import repeated, repeated_sync
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -108,30 +107,31 @@ class Job(Generic[P, R]):
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
-        [ticket] = await self.app.submit_many([self._call(args, kwargs, unsent=True)])
-        return ticket
+        new = self._new(args, kwargs, unsent=True)
+        [accepted] = await repeated(self.app, sending([new]))
+        return Ticket(self.app, accepted, self.result_hint)
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
-        call: Call[R] = self._call(args, kwargs, unsent=True)
-        [accepted] = repeated_sync(self.app, partial(self.app.run, sending([call.new])))
-        return Ticket(self.app, accepted, call.hint)
+        new = self._new(args, kwargs, unsent=True)
+        [accepted] = repeated_sync(self.app, partial(self.app.run, sending([new])))
+        return Ticket(self.app, accepted, self.result_hint)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Return the job with these arguments, to be submitted with others."""
-        call = self._call(args, kwargs)
-        check_jobs([call.new])  # the store does, too, but that is far from this line
-        return call
+        new = self._new(args, kwargs)
+        check_jobs([new])  # the store does, too, but that is far from this line
+        return Call(new, self.result_hint, self.app)
 
-    def _call(
+    def _new(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, unsent: bool = False
-    ) -> Call[R]:
+    ) -> NewJob:
         options = self.options
         dedupe = options.dedupe
         payload = self.arguments.encode(args, kwargs, is_steady=dedupe not in (None, False))
         if isinstance(dedupe, bool):
             dedupe = default_dedupe(self.kind, payload) if dedupe else None
-        new = NewJob(
+        return NewJob(
             kind=self.kind,
             payload=payload,
             queue=options.queue,
@@ -146,7 +146,6 @@ class Job(Generic[P, R]):
             dedupe_seconds=options.dedupe_seconds,
             unsent=unsent,
         )
-        return Call(new, self.result_hint, self.app)
 
     def using(
         self,
@@ -212,10 +211,13 @@ else:
 
 def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
     """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
-    tries = count(1)
+    is_sent = False
 
     def enqueue(store: Store) -> Awaitable[list[Accepted]]:
-        return store.enqueue(jobs if next(tries) == 1 else [_resent(job) for job in jobs])
+        nonlocal is_sent
+        given = [_resent(job) for job in jobs] if is_sent else jobs
+        is_sent = True
+        return store.enqueue(given)
 
     return enqueue
 

@@ -13,21 +13,15 @@ from inturn.model.job import NewJob, Ticket
 from inturn.policy.dedupe import is_same_work
 from inturn.policy.drain import come_back_seconds
 from inturn.store.postgres.enqueue import enqueue, tickets
-from inturn.store.postgres.open_lanes import OpenLanes
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
 
 async def accept(
-    connection: Connection,
-    jobs: Sequence[NewJob],
-    now: datetime | None,
-    lanes: OpenLanes | None = None,
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
-    """Accept jobs, all or none; known ones keep their tickets."""
+    """Accept jobs, all or none, in a connection's transaction; known ones keep their tickets."""
     try:
-        if not connection.is_in_transaction():
-            return await enqueue(connection, jobs, now, lanes)
         async with connection.transaction():  # a savepoint
             return await enqueue(connection, jobs, now)
     except asyncpg.UniqueViolationError:

@@ -87,7 +87,8 @@ class Company:
             return await self._alone(jobs)
         finally:
             self._under_way -= 1
-            self._send_waiting()
+            if self._waiting:
+                self._send_waiting()
 
     def _send_waiting(self) -> None:
         """Send what waits, in as many statements as it takes."""

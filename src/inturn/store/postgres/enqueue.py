@@ -11,7 +11,7 @@ from uuid import UUID
 
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.claim import SEPARATOR
-from inturn.store.postgres.open_lanes import OpenLanes
+from inturn.store.postgres.open_lanes import OpenLanes, sort_of
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
@@ -75,9 +75,12 @@ async def _accept(
 async def _accept_one(
     connection: Connection, job: NewJob, now: datetime | None, lanes: OpenLanes | None
 ) -> Ticket:
+    sort = sort_of(job)
+    known, uses = None, 0
     if job.key is not None:
         lanes = None
-    known, uses = (None, 0) if lanes is None else lanes.take(job)
+    elif lanes is not None:
+        known, uses = lanes.take(sort)
     lane, position = await connection.fetchval(
         query("accept_one"),
         job.id,
@@ -94,7 +97,7 @@ async def _accept_one(
         job.unsent,
     )
     if lanes is not None:
-        lanes.learn(job, lane, uses + 1 if lane == known else 0)
+        lanes.learn(sort, lane, uses + 1 if lane == known else 0)
     return Ticket(job.id, lane, position)
 
 

@@ -22,17 +22,18 @@ class OpenLanes:
     def __init__(self) -> None:
         self._known: dict[Sort, tuple[int, int]] = {}  # the lane, and how often it was taken
 
-    def take(self, job: NewJob) -> tuple[int | None, int]:
-        """Return the lane for a job, if one is known, and how often it was taken before."""
-        lane, uses = self._known.pop(_sort(job), (None, 0))
+    def take(self, sort: Sort) -> tuple[int | None, int]:
+        """Return the lane for jobs of a sort, if one is known, and how often it was taken."""
+        lane, uses = self._known.pop(sort, (None, 0))
         return (lane, uses) if uses < USES_MAX else (None, 0)
 
-    def learn(self, job: NewJob, lane: int, uses: int) -> None:
-        """Remember where a job went."""
+    def learn(self, sort: Sort, lane: int, uses: int) -> None:
+        """Remember where a job of a sort went."""
         if len(self._known) >= SORTS_MAX:
             self._known.clear()
-        self._known[_sort(job)] = (lane, uses)
+        self._known[sort] = (lane, uses)
 
 
-def _sort(job: NewJob) -> Sort:
+def sort_of(job: NewJob) -> Sort:
+    """Return the sort of a job without a key."""
     return (job.queue, job.kind, job.priority, job.round)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from time import monotonic
 from typing import Any, TypeVar
 
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
-from inturn.store.postgres.faults import GONE, crossed, is_crossed, told, told_connecting
+from inturn.store.postgres.faults import GONE, told, told_connecting
+from inturn.store.postgres.patience import Patience, trouble_of
 from inturn.store.postgres.url import application_name, read_url
 
 Answer = TypeVar("Answer")
 Connection = Any
 """An asyncpg connection, from the pool or the caller's own."""
 
-PAUSE_SECONDS_FIRST = 0.05
-PAUSE_SECONDS_MAX = 1.0
 CLOSE_SECONDS_MAX = 10.0
 RELEASE_SECONDS_MAX = 1.0  # for a connection to come back from a call that was cancelled
 AT_HAND_MAX = 4
@@ -36,21 +35,21 @@ class Working:
 
     def __init__(self) -> None:
         self._count = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._quiet: asyncio.Event | None = None  # made by who waits for it
 
     def __enter__(self) -> None:
         self._count += 1
-        self._quiet.clear()
 
     def __exit__(self, *_: object) -> None:
         self._count -= 1
-        if not self._count:
+        if not self._count and self._quiet is not None:
             self._quiet.set()
+            self._quiet = None
 
     async def is_over(self) -> None:
         """Wait until nothing is under way."""
         while self._count:  # a verb of two parts begins the second at once
+            self._quiet = self._quiet or asyncio.Event()
             await self._quiet.wait()
 
 
@@ -104,7 +103,7 @@ class Pool:
         self.trouble: str | None = None  # why the server could not be reached, at the last try
         self._at_hand: list[Connection] = []
         self._waiting = 0
-        self._working = Working()
+        self.working = Working()
 
     async def open(self) -> None:
         """Make the pool and one connection."""
@@ -134,7 +133,7 @@ class Pool:
         """Let what is under way end, for a while, and give the connections up."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                await self._working.is_over()
+                await self.working.is_over()
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
@@ -143,10 +142,6 @@ class Pool:
                 await asyncio.wait_for(pool.close(), CLOSE_SECONDS_MAX)
             except (TimeoutError, *GONE):
                 pool.terminate()
-
-    def working(self) -> Working:
-        """Count one that is under way."""
-        return self._working
 
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
@@ -189,7 +184,7 @@ class Pool:
     def keep(self, pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> bool:
         """Lay a connection at hand for the next verb, unless it is to go back to its pool."""
         is_wanted = pool is self._pool and len(self._at_hand) < AT_HAND_MAX
-        if not is_wanted or self._waiting or connection.is_closed():
+        if not is_wanted or self._waiting:
             return False
         self._at_hand.append(connection)
         return True
@@ -201,7 +196,7 @@ class Pool:
         What the caller's statements set for the session ends with the transaction.
         """
         first: BaseException | None = None
-        with self.working():
+        with self.working:
             connection, begun = await self._patiently(self._begin)
             try:
                 async with begun:
@@ -236,7 +231,7 @@ class Pool:
                 await connection.close()
 
         async def whole() -> Answer:
-            with self.working():
+            with self.working:
                 return await self._patiently(attempt)
 
         errand = asyncio.get_running_loop().create_task(whole())
@@ -255,7 +250,7 @@ class Pool:
             async with self.connection() as connection:
                 return await verb(connection)
 
-        with self.working():
+        with self.working:
             return await self._patiently(attempt)
 
     async def _begin(self) -> tuple[Connection, contextlib.AsyncExitStack]:
@@ -268,36 +263,19 @@ class Pool:
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
         """Try until it works or patience is at its end, while the server is away or busy."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self.patience_seconds
-        pause = PAUSE_SECONDS_FIRST
-        cut: BaseException | None = None
-        with told():
-            while True:
-                try:
-                    answer = await attempt()
-                    self.trouble = None
-                    return answer
-                except StoreBusy:
-                    if cut is not None:
-                        raise cut  # noqa: B904 (an earlier try was sent, and may be committed)
-                    raise
-                except GONE as error:
-                    cut = error
-                    self.trouble = str(error) or type(error).__name__
-                    if clock() + pause > deadline or self._pool is None:
-                        raise
-                except asyncpg.PostgresError as error:
-                    self.trouble = None  # it answers
-                    if not is_crossed(error):
-                        raise
-                    if clock() + pause > deadline:
-                        raise crossed(error) from error
-                    # Each at another moment, or those who crossed would cross again.
-                    await asyncio.sleep(random.uniform(0, pause))
-                    continue
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, PAUSE_SECONDS_MAX)
+        began, patience = monotonic(), None
+        while True:
+            try:
+                answer = await attempt()
+            except Exception as error:
+                self.trouble = trouble_of(error, self.trouble)
+                if patience is None:
+                    patience = Patience(began + self.patience_seconds)
+                pause = patience.pause_after(error, is_closed=self._pool is None)
+            else:
+                self.trouble = None
+                return answer
+            await asyncio.sleep(pause)
 
 
 async def _reset(connection: Connection) -> None:

@@ -10,7 +10,7 @@ import asyncpg
 
 from inturn.model.errors import QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
-from inturn.store.postgres.accept import accept, accept_rest, check_same, with_time
+from inturn.store.postgres.accept import accept_rest, check_same, with_time
 from inturn.store.postgres.company import Company
 from inturn.store.postgres.enqueue import enqueue, enqueue_together
 from inturn.store.postgres.faults import told
@@ -33,7 +33,7 @@ class Producer:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs in a transaction of our own, which other enqueues may share."""
         try:
-            with self._pool.working():
+            with self._pool.working:
                 return await self._company.enqueue(jobs)
         except QueueFull as full:
             raise await self._with_time(full) from full
@@ -63,13 +63,13 @@ class Producer:
             if again:
                 return await accept_rest(connection, jobs, self._now())
             again = True
-            return await accept(connection, jobs, self._now(), self._lanes)
+            return await enqueue(connection, jobs, self._now(), self._lanes)
 
         for _ in range(RETRIES_MAX):
             try:
                 return await self._pool.run(verb)
             except asyncpg.UniqueViolationError:
-                continue  # someone stored the same job meanwhile
+                continue  # a job is known already, or someone stored the same meanwhile
         return await self._pool.run(verb)
 
     async def make_queues(self, connection: Connection, jobs: Sequence[NewJob]) -> None:

@@ -92,6 +92,7 @@ class PostgresStore:
         )
         self._listener = Listener(self._pool)
         self._due_known_at: dict[str, datetime] = {}
+        self._checked: NewJob | None = None  # one that could be stored
         self._producer = Producer(self._pool, self._now)
 
     # Life
@@ -133,11 +134,12 @@ class PostgresStore:
     async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none; in the caller's transaction if its connection is given."""
         jobs = listed("jobs", jobs)
-        check_jobs(jobs)
+        check_jobs(jobs, before=self._checked)
         if connection is not None and not isinstance(connection, asyncpg.Connection):
             raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
         if not jobs:
             return []
+        self._checked = jobs[-1]
         if connection is not None:
             return await self._producer.enqueue_within(connection, jobs)
         return await self._producer.enqueue(jobs)

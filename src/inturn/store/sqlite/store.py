@@ -94,6 +94,7 @@ class SqliteStore:
         self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
+        self._checked: NewJob | None = None  # one that could be stored
         self._file: Identity | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -167,8 +168,11 @@ class SqliteStore:
                 "write rows of your own together with jobs."
             )
         jobs = listed("jobs", jobs)
-        check_jobs(jobs)
-        return await self._write(partial(enqueue.enqueue, jobs=jobs)) if jobs else []
+        check_jobs(jobs, before=self._checked)
+        if not jobs:
+            return []
+        self._checked = jobs[-1]
+        return await self._write(partial(enqueue.enqueue, jobs=jobs))
 
     # Workers
 
