@@ -110,8 +110,8 @@ def _checked(name: str, hook: Any) -> Any:
 def _checked_whole(name: str, hook: Any) -> Any:
     if yields(_checked(name, hook)):
         raise BadInput(
-            f"the hook {_name(hook)} yields, so that calling it runs nothing of it. Write a function "
-            f"that returns, one for @app.on_start and one for @app.on_stop."
+            f"the hook {_name(hook)} yields, so that calling it runs nothing of it. Write two "
+            f"functions that return, for @app.on_start and for @app.on_stop."
         )
     return hook
 
