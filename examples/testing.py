@@ -3,7 +3,7 @@
 import inturn
 from inturn.testing import private
 
-app = inturn.App("postgresql://shop@db.internal/shop")  # never touched here
+app = inturn.App("sqlite:////srv/shop/work.db")  # never touched here
 
 
 @app.job(attempts=3)

@@ -47,6 +47,17 @@ def test_an_example_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_without_what_only_postgresql_needs(example: Path, tmp_path: Path) -> None:
+    source = tmp_path / "without.py"
+    source.write_text(
+        "import runpy, sys\n"
+        "sys.modules['asyncpg'] = None\n"
+        f"runpy.run_path({str(example)!r}, run_name='__main__')\n"
+    )
+    assert run(source, tmp_path) == PRINTED[example.name]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_may_be_run_again(example: Path, tmp_path: Path) -> None:
     assert run(example, tmp_path) == run(example, tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 
@@ -192,3 +193,15 @@ async def test_a_hook_that_hangs_does_not_hold_up_a_test_for_ever(
 
         with pytest.raises(DrainTimeout, match="running: a hook of on_stop"):
             await sandbox.drain(timeout=0.2)
+
+
+@pytest.mark.parametrize("moment", ["start", "stop"])
+def test_a_hook_that_calls_sys_exit_is_named_by_the_drain(shop: Shop, moment: str) -> None:
+    def leaves() -> None:
+        sys.exit(3)
+
+    getattr(shop.app, f"on_{moment}")(leaves)
+    with private(shop.app) as sandbox:
+        said = rf"the hook 'leaves', to be called when a worker {moment}s, failed: SystemExit: 3"
+        with pytest.raises(HookFailed, match=said):
+            sandbox.drain_sync()

@@ -7,9 +7,12 @@ import asyncio
 import pytest
 
 from inturn.model.errors import BadInput, LeaseLost
+from inturn.model.job import NewJob
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.reporter import PAUSE_SECONDS, Reporter
+from inturn.worker.runs import Run
+from inturn.worker.way import LeaseWay
 from tests.executor.support import jump
 from tests.worker.conftest import take_for_good, until, working
 
@@ -111,3 +114,22 @@ async def test_after_its_own_transaction_a_job_has_nothing_to_lose(app: App) -> 
         await (await write.submit()).result(timeout=60)
         await until(lambda: bool(said))
     assert said[0].startswith("the job is done: its transaction has committed")
+
+
+async def test_who_says_how_far_it_is_hears_at_once_that_the_worker_has_lost_the_lease(
+    app: App,
+) -> None:
+    """Before anything is written, though the store itself may not have taken it back yet."""
+    store = await app.lend()
+    await store.enqueue([NewJob(kind="copies")])
+    [claim] = await store.claim("default", jobs_max=1, worker="w")
+    run = Run(claim)
+    way = LeaseWay(store, "w", run, claim.jobs[0], 60.0)
+    await way.progress(0.1, "")
+    run.lose()
+    with pytest.raises(LeaseLost):
+        await way.progress(0.2, "")
+    way.end()
+    view = await store.job(claim.jobs[0].id)
+    assert view.progress is not None
+    assert view.progress.fraction == 0.1

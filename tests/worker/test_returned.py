@@ -135,3 +135,15 @@ async def test_a_sandbox_treats_a_coroutine_as_a_worker_does(keep_result: float 
             with pytest.raises(Reject, match=r"charge\(\) is an `async def`.* not awaited"):
                 await sandbox.run(job)
     assert ran == []
+
+
+async def test_a_result_with_two_keys_that_are_one_in_json_is_lost_and_says_so(app: App) -> None:
+    @app.job
+    async def work() -> Any:
+        return [{1: "a", "1": "b"}]
+
+    async with working(app):
+        ticket = await work.submit()
+        with pytest.raises(ResultLost, match="two keys of a dict are both '1' there"):
+            await ticket.result(timeout=SECONDS_MAX)
+    assert (await ticket.status()).state is JobState.DONE

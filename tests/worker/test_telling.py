@@ -61,7 +61,13 @@ async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_o
 
     volume = Volume()
     one = Telling(
-        store, "w1", told=told.append, refused=refused.extend, doubted=doubt, volume=volume
+        store,
+        "w1",
+        told=told.append,
+        refused=refused.extend,
+        doubted=doubt,
+        rest=lambda lease: None,
+        volume=volume,
     )
     outcomes = [Outcome(job, Done('"' + "x" * 1_000 + '"')) for job in claim.jobs]
     # The store has taken the first, and went away before it could answer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,6 +48,25 @@ def encode_payload(
     if not _is_plainly_good(encoded):
         check_payload(text, what=what)
     return text
+
+
+def doubled_key(text: str) -> str | None:
+    """Return a key that an object in JSON text has twice; None if there is none.
+
+    So is written a dict with the keys ``1`` and ``"1"``. Slow: for text of which something else
+    suggests it.
+    """
+    doubled: list[str] = []
+
+    def looked_at(members: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in members:
+            if key in seen:
+                doubled.append(key)
+            seen.add(key)
+
+    json.loads(text, object_pairs_hook=looked_at, parse_int=str, parse_float=str)
+    return doubled[0] if doubled else None
 
 
 def _steady(value: Any, other: Callable[[Any], Any] | None) -> Any:

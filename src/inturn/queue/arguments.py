@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
-from inturn.model.payload import encode_payload
+from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, ResultMismatch
+from inturn.model.payload import doubled_key, encode_payload
 from inturn.model.spelling import job_name
-from inturn.queue.loss import lost_member, may_lose, rewritten
+from inturn.queue.loss import changed_member, lost_member, may_lose, rewritten
 from inturn.queue.moments import shifted_moment
 from inturn.queue.readable import instead_of, is_model, unreadable
 
 Hints = Mapping[str, Any]
+
+_decode = msgspec.json.Decoder().decode
 
 
 class Arguments:
@@ -72,8 +74,8 @@ class Arguments:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
-        if self._may_lose:
-            self._check_not_lost(payload, found)
+        if self._may_lose or payload.count("{") > 1:  # else nothing in it has members
+            self._check_whole(bound, payload, found)
         if (moment := shifted_moment(bound, payload)) is not None:
             raise BadInput(
                 f"job {self._name} cannot be called like that: {moment.isoformat()} has seconds in "
@@ -82,10 +84,17 @@ class Arguments:
             )
         return payload
 
-    def _check_not_lost(self, payload: str, found: Any) -> None:
-        """Refuse an argument of which the handler would get less than was given."""
+    def _check_whole(self, bound: Mapping[str, Any], payload: str, found: Any) -> None:
+        """Refuse an argument of which the handler would get less than was given, or other."""
         again = msgspec.json.encode(found, enc_hook=rewritten)
         if again == payload.encode():
+            return
+        if (key := doubled_key(payload)) is not None:
+            raise BadInput(
+                f"job {self._name} cannot be called like that: in JSON two keys of a dict are both "
+                f"{key!r}, and the handler would get one of them. Give keys that differ as text."
+            )
+        if not self._may_lose:
             return
         lost = lost_member(msgspec.json.decode(payload), found)
         if lost is not None:
@@ -93,6 +102,16 @@ class Arguments:
                 f"job {self._name} cannot be called like that: the handler would not get "
                 f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
                 f"have. Annotate it with the type that is given, or give one that it has."
+            )
+        got = ((name, one, getattr(found, name)) for name, one in bound.items())
+        changed = next(
+            filter(None, (changed_member(one, other, at) for at, one, other in got)), None
+        )
+        if changed is not None:
+            raise BadInput(
+                f"job {self._name} cannot be called like that: the handler would get another "
+                f"{changed!r}, for its class changes what it is made of each time, as in its "
+                f"__post_init__. Let it leave alone what was changed before."
             )
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
@@ -130,7 +149,16 @@ def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:
 
 def encode_result(value: Any) -> str | None:
     """Return what a handler returned as JSON text; None if it returned nothing."""
-    return None if value is None else encode_payload(value, what="result", other=encode_other)
+    if value is None:
+        return None
+    text = encode_payload(value, what="result", other=encode_other)
+    is_as_read = "{" not in text or msgspec.json.encode(_decode(text)) == text.encode()
+    if not is_as_read and (key := doubled_key(text)) is not None:
+        raise InvalidPayload(
+            f"the result cannot be written as JSON: two keys of a dict are both {key!r} there. "
+            f"Return keys that differ as text."
+        )
+    return text
 
 
 def decode_result(text: str, hint: Any) -> Any:

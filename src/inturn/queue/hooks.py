@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any, TypeVar
 
 from inturn.model.admissible import shown
+from inturn.model.callables import yields
 from inturn.model.errors import BadInput, HookFailed
 from inturn.model.spelling import whole
 from inturn.policy.raised import describe
@@ -35,11 +36,11 @@ class Hooks:
 
     def on_start(self, hook: Hook) -> None:
         """Add what is called before a worker's first claim."""
-        self._starts.append(_checked("on_start", hook))
+        self._starts.append(_checked_whole("on_start", hook))
 
     def on_stop(self, hook: Hook) -> None:
         """Add what is called after a worker's last settle."""
-        self._stops.append(_checked("on_stop", hook))
+        self._stops.append(_checked_whole("on_stop", hook))
 
     def around(self, hook: Around | AroundManager) -> None:
         """Add what surrounds each attempt: the first declared is the outermost."""
@@ -57,19 +58,21 @@ class Hooks:
         for hook in self._starts:
             try:
                 await _called(hook)
-            except Exception as error:
-                name = getattr(hook, "__name__", shown(hook))
-                said = f"the hook {name!r}, to be called when a worker starts, failed: "
-                raise HookFailed(f"{whole(said + describe(error))} Nothing was claimed.") from error
+            except (Exception, SystemExit) as error:
+                said = _said(hook, "starts", error)
+                raise HookFailed(f"{said} Nothing was claimed.") from error
 
     async def stop(self) -> None:
         """Call what is to be called at the end, the last declared first, whatever fails."""
-        failures = []
+        failures: list[Exception] = []
         for hook in reversed(self._stops):
             try:
                 await _called(hook)
             except Exception as error:
                 failures.append(error)
+            except SystemExit as error:  # it would end the loop, and whoever waits for this there
+                failures.append(HookFailed(_said(hook, "stops", error)))
+                failures[-1].__cause__ = error
         if failures:
             raise failures[0]
 
@@ -102,6 +105,24 @@ def _checked(name: str, hook: Any) -> Any:
     if not callable(hook):
         raise BadInput(f"@app.{name} is for functions, not {shown(hook)}.")
     return hook
+
+
+def _checked_whole(name: str, hook: Any) -> Any:
+    if yields(_checked(name, hook)):
+        raise BadInput(
+            f"the hook {_name(hook)} yields, so that calling it runs nothing of it. Write two "
+            f"functions that return, for @app.on_start and for @app.on_stop."
+        )
+    return hook
+
+
+def _said(hook: Any, moment: str, error: BaseException) -> str:
+    said = f"the hook {_name(hook)}, to be called when a worker {moment}, failed: "
+    return whole(said + describe(error))
+
+
+def _name(hook: Any) -> str:
+    return repr(getattr(hook, "__name__", shown(hook)))
 
 
 async def _called(hook: Hook) -> None:

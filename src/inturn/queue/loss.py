@@ -1,4 +1,4 @@
-"""What of an argument the handler would not get, because its annotation does not have it."""
+"""What of an argument the handler would not get, or get otherwise, by the annotation it has."""
 
 from __future__ import annotations
 
@@ -51,6 +51,27 @@ def lost_member(written: Any, read: Any, at: str = "", *, is_guess: bool = False
     if isinstance(written, Mapping):
         return _lost_of_object(written, read, at, is_guess=is_guess)
     return None
+
+
+def changed_member(given: Any, read: Any, at: str = "") -> str | None:
+    """Return where an object was given that holds another number or text once it was read again.
+
+    As one does whose ``__post_init__`` changes what it is made of, each time.
+    """
+    if type(given) is not type(read):  # written otherwise, such as a dict for a dataclass
+        return None
+    if isinstance(given, int | float | str):
+        return at if given != read else None
+    if isinstance(given, dict):
+        pairs = ((f"{at}.{key}", one, read[key]) for key, one in given.items() if key in read)
+    elif (members := _listed(given)) is not None:
+        others = enumerate(zip(members, _listed(read) or (), strict=False))
+        pairs = ((f"{at}[{n}]", one, other) for n, (one, other) in others)
+    else:
+        named = _named(read) or {}
+        before = _named(given) or {}
+        pairs = ((f"{at}.{name}", one, named[name]) for name, one in before.items())
+    return _first(changed_member(one, other, place) for place, one, other in pairs)
 
 
 def _lost_of_list(written: list[Any], read: Any, at: str, *, is_guess: bool) -> str | None:

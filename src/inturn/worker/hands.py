@@ -41,13 +41,14 @@ class Hold:
     """A job in hand. Whoever takes the right to it first may start it, or give it back."""
 
     __slots__ = (
-        "_right", "is_cancellable", "is_cancelled", "is_collected", "is_doubtful", "is_noted",
-        "is_shed", "job", "run", "way",
+        "_right", "behind", "is_cancellable", "is_cancelled", "is_collected", "is_doubtful",
+        "is_noted", "is_shed", "job", "run", "way",
     )  # fmt: skip
 
     def __init__(self, run: Run, job: LeasedJob) -> None:
         self.run, self.job = run, job
         self.way: LeaseWay | None = None  # of one that was started
+        self.behind: LeasedJob | None = None  # the next one in a lane, under the same lease
         self.is_cancellable = False
         self.is_cancelled = False  # by the worker; else a handler has cancelled itself
         self.is_noted = False  # whether it is said what became of it
@@ -157,8 +158,12 @@ class Hands:
             run = self.runs.take(claim, now, kept_until)
             runs.append(run)
             key = f"lane {claim.lease.lane}" if run.is_keyed else None
+            before: Hold | None = None
             for job in claim.jobs:
                 hold = Hold(run, job)
+                if before is not None:
+                    before.behind = job
+                before = hold if run.is_keyed else None
                 offers.append((key or self._next_open_key(), self._job(hold)))
                 holds.append(hold)
         assert self.executor is not None
@@ -369,9 +374,11 @@ class Hands:
         hold.is_noted = True
         if is_settled and type(outcome.verdict) is not Done:
             log_after_done(outcome.job.kind, outcome.job.id, outcome.verdict)
+            # It is done all the same, and those behind it in its lane have their turn.
+            outcome = Outcome(outcome.job, Done(), outcome.seconds)
         if run.is_keyed:
             if type(outcome.verdict) is not Done:
-                run.is_over = True
+                run.is_over, run.behind = True, hold.behind
             elif outcome.seconds >= SLOW_SECONDS:
                 run.is_slow = True
             if not is_settled:

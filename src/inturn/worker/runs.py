@@ -17,8 +17,8 @@ class Run:
     """One lease and its jobs. What has ended is said once; what has not stays leased."""
 
     __slots__ = (
-        "_all_said", "_noted", "_told", "claimed_at", "ended", "is_keyed", "is_lost", "is_over",
-        "is_slow", "is_started", "kept_until", "lease", "left",
+        "_all_said", "_noted", "_told", "behind", "claimed_at", "ended", "is_keyed", "is_lost",
+        "is_over", "is_slow", "is_started", "kept_until", "lease", "left",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> None:
@@ -30,6 +30,7 @@ class Run:
         self.ended: list[Outcome] = []
         self.is_started = False
         self.is_over = False  # nothing more of it may start
+        self.behind: LeasedJob | None = None  # of a lane that is over: the first that is given back
         self.is_lost = False  # it is someone else's now
         self.is_slow = False  # a lane whose jobs take long: what has not started is given back
         self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
@@ -96,7 +97,7 @@ class Runs:
     def __init__(self) -> None:
         self._runs: dict[tuple[int, int | None], Run] = {}
         self._changed: dict[tuple[int, int | None], Run] = {}
-        self._unsettled: dict[tuple[int, int | None], Lease] = {}  # all ended; the store is told
+        self._unsettled: dict[tuple[int, int | None], Run] = {}  # all ended; the store is told
         self._untold: dict[tuple[int, int | None], int] = {}  # outcomes; it is told of some first
         self.in_hand = 0
 
@@ -136,7 +137,7 @@ class Runs:
             said.append(settlement)
             self._untold[name] = self._untold.get(name, 0) + len(settlement.outcomes)
             if not run.left:
-                self._unsettled[name] = run.lease  # first: at no moment it is not among the leases
+                self._unsettled[name] = run  # first: at no moment it is not among the leases
                 del self._runs[name]
         return said
 
@@ -148,6 +149,16 @@ class Runs:
             self._untold[name] = untold
         else:
             self._unsettled.pop(name, None)
+
+    def rest(self, lease: Lease) -> Settlement | None:
+        """Return what gives back the jobs behind the last that ended in a lane, if there are any.
+
+        The word that ended it does so by itself, unless the store refuses that.
+        """
+        run = self._unsettled.get(_name(lease))
+        if run is None or run.behind is None:
+            return None
+        return Settlement(lease, [released(run.behind)])
 
     def lose(self, leases: Iterable[Lease]) -> list[Run]:
         """Forget leases that are someone else's now; return their runs."""
@@ -179,7 +190,8 @@ class Runs:
 
         From any thread: a list of values is made at once, whatever changes meanwhile.
         """
-        return [*(run.lease for run in list(self._runs.values())), *self._unsettled.values()]
+        runs = [*list(self._runs.values()), *list(self._unsettled.values())]
+        return [run.lease for run in runs]
 
 
 def released(job: LeasedJob) -> Outcome:

@@ -8,8 +8,8 @@ from time import monotonic
 from typing import Any
 
 from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
-from inturn.model.lease import Claim
-from inturn.policy.settlement import Settlement
+from inturn.model.lease import Claim, Lease
+from inturn.policy.settlement import Settlement, gives_back_rest
 from inturn.store.protocol import Store
 from inturn.worker.volume import Volume, chars_in
 
@@ -27,8 +27,8 @@ class Telling:
     """Settlements that the store did not take yet, in the order of the jobs' ends.
 
     ``told``: called with each that it took. ``refused``: called with those that it would not have.
-    ``doubted``: awaited with tokens whose leases may be lost, or may soon run out. ``volume``:
-    counts what is not told.
+    ``doubted``: awaited with tokens whose leases may be lost, or may soon run out. ``rest``: says
+    how to give back what is left of a lane. ``volume``: counts what is not told.
     """
 
     def __init__(
@@ -39,10 +39,11 @@ class Telling:
         told: Callable[[Settlement], None],
         refused: Callable[[Sequence[Settlement]], None],
         doubted: Callable[[Iterable[int]], Awaitable[None]],
+        rest: Callable[[Lease], Settlement | None],
         volume: Volume,
     ) -> None:
         self._store, self._worker = store, worker
-        self._told, self._refused, self._doubted = told, refused, doubted
+        self._told, self._refused, self._doubted, self._rest = told, refused, doubted, rest
         self._volume = volume
         self._unsaid: list[Settlement] = []
         self._chars = 0  # in those
@@ -109,7 +110,9 @@ class Telling:
         """Tell what stands under doubtful leases one by one, and drop what the store refuses.
 
         It may be someone else's to say by now. Or the store had taken it and went away before it
-        could answer: then what else is under that lease is still ours.
+        could answer: then what else is under that lease is still ours. Or a job that failed was
+        done before, by its own transaction, whose answer was lost: then those behind it are given
+        back.
         """
         doubtful = set(tokens)
         asked = [one for one in self._unsaid if one.lease.token in doubtful]
@@ -120,7 +123,12 @@ class Telling:
                 try:
                     await self._store.settle([asked[0]], worker=self._worker)
                 except LeaseLost:
-                    refused.append(asked.pop(0))
+                    done = await self._found_done(asked[0])
+                    if done is None:
+                        refused.append(asked.pop(0))
+                    else:
+                        self._count(-chars_in(asked.pop(0)))
+                        self._told(done)
                 except OutOfBounds:  # what one lease holds may be more than one call may carry
                     if (halves := _halved(asked[:1])) is None:
                         raise
@@ -133,6 +141,23 @@ class Telling:
             self._count(-sum(map(chars_in, refused)))
             self._refused(refused)
         await self._doubted(doubtful)
+
+    async def _found_done(self, refused: Settlement) -> Settlement | None:
+        """Give back what stands in a lane behind jobs of which the store does not hear that they
+        are not done. If it takes that, they are, and this returns as much; else None.
+        """
+        rest = None
+        if gives_back_rest(refused.lease, refused.outcomes[-1]):
+            rest = self._rest(refused.lease)
+        if rest is None:
+            return None
+        try:
+            await self._store.settle([rest], worker=self._worker)
+        except LeaseLost:
+            return None
+        self._told(rest)
+        jobs = [outcome.job for outcome in refused.outcomes]
+        return Settlement.done(Claim(refused.lease, jobs))
 
     def _fitting(self) -> list[Settlement]:
         """Return what the next call is to say: the first that are not too much for it."""

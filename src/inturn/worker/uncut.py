@@ -20,3 +20,20 @@ async def uncut(work: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> N
         hurry()
         await working
         raise
+
+
+async def seen_through(work: Coroutine[Any, Any, None], *, seconds_max: float) -> None:
+    """Await something; when this is cancelled, be so when it has ended, or a while has passed.
+
+    Cancelled once more, this waits for nothing: the loop may be ending.
+    """
+    working = asyncio.create_task(work)
+    working.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait([working], timeout=seconds_max)
+        finally:
+            working.cancel()
+        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from inturn.model.admissible import listed
@@ -16,6 +16,10 @@ from inturn.queue.job import Call
 from inturn.store.protocol import Store, Transaction
 from inturn.worker.reporter import Reporter
 from inturn.worker.runs import Run
+from inturn.worker.uncut import seen_through
+
+COMMIT_SECONDS_MAX = 10.0
+"""For so long a handler that is cancelled waits to hear whether its transaction has committed."""
 
 
 class CallTransaction:
@@ -82,14 +86,20 @@ class LeaseWay:
             )
         await self._run.said()  # a lane is settled in order: first the jobs before it
         try:
-            async with self._store.transaction() as transaction:
+            async with AsyncExitStack() as stack:
+                transaction = await stack.enter_async_context(self._store.transaction())
                 yield CallTransaction(transaction)
                 done = Settlement(self._run.lease, [Outcome(self._job, Done())])
                 self.is_settling = True
                 await transaction.settle([done], worker=self._worker)
-            self.is_settled = True
+                # Who is cancelled in the middle of a commit must know whether the job is done.
+                await seen_through(self._commit(stack.pop_all()), seconds_max=COMMIT_SECONDS_MAX)
         finally:
             self.is_settling = False
+
+    async def _commit(self, transaction: AsyncExitStack) -> None:
+        await transaction.aclose()
+        self.is_settled = True
 
     def end(self) -> None:
         """Hear that the attempt has ended."""

@@ -158,6 +158,7 @@ class Worker:
                 told=self._told,
                 refused=self._refused,
                 doubted=self._doubt,
+                rest=self._runs.rest,
                 volume=self._hands.volume,
             )
             stack.push_async_callback(self.app.hooks.stop)
@@ -277,8 +278,8 @@ class Worker:
         await self._hands.end()
 
     def _is_done(self) -> bool:
-        hands = self._hands
-        return not (self._runs.in_hand or self._runs.unsaid or hands.has_more or self._telling)
+        runs = self._runs
+        return not (runs.in_hand or runs.unsaid or self._hands.has_more or self._telling)
 
     async def _work(self) -> None:
         """Make one step, and wait for something to do if it had nothing to do."""
@@ -288,8 +289,7 @@ class Worker:
                 has_worked = await self.step()
             if has_worked:
                 self.vitals.answered("settling")
-                return
-            if await self._look_for_end():
+            if has_worked or await self._look_for_end():
                 return
         except StoreError as error:
             if self._began is not None and isinstance(error, UNUSABLE):

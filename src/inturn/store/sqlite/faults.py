@@ -90,6 +90,12 @@ def not_open(path: str) -> StoreUnavailable:
 def own_transaction(path: str) -> StoreError:
     """Return the error for a call that would wait for its own caller's transaction for ever."""
     return StoreError(
-        f"this would wait for ever: the same asyncio task has a transaction open on {path}, and "
-        f"SQLite has one writer. Use the transaction's own enqueue, settle or execute."
+        f"this would wait for ever: it was called, or its asyncio task was started, inside a "
+        f"transaction that is open on {path}, and SQLite has one writer. Use the transaction's own "
+        f"enqueue, settle or execute, or call it when the transaction is over."
     )
+
+
+def transaction_over() -> StoreError:
+    """Return the error for a verb of a transaction that was committed or rolled back."""
+    return StoreError("this transaction is over. Open another with store.transaction().")

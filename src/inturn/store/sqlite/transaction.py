@@ -15,7 +15,7 @@ from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settlement import Settlement
 from inturn.store.sqlite.enqueue import enqueue
-from inturn.store.sqlite.faults import store_error
+from inturn.store.sqlite.faults import store_error, transaction_over
 from inturn.store.sqlite.settle import check_settlements, settle
 from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.writer import Result, Turn, Work, Writer
@@ -48,9 +48,9 @@ class SqliteTransaction:
         assert self._turn is not None
         try:
             if kind is None and self._lost is None:
-                await self._go_on(_commit)
+                await self._run(_checked(_commit), is_last=True)
             else:
-                await self._run(_rollback)
+                await self._run(_rollback, is_last=True)
         finally:
             self._turn.end()
             self._turn = None
@@ -85,26 +85,31 @@ class SqliteTransaction:
 
     async def _go_on(self, work: Work[Result]) -> Result:
         """Do something more in the transaction, if SQLite has not given it up."""
+        return await self._run(_checked(work))
 
-        def checked(connection: sqlite3.Connection, now: Micros) -> Result:
-            if not connection.in_transaction:
-                raise StoreError(
-                    "an error inside this transaction was caught and SQLite had given it up by "
-                    "then, as on a full disk: nothing of it was stored. Let errors leave the block."
-                )
-            return work(connection, now)
-
-        return await self._run(checked)
-
-    async def _run(self, work: Work[Result]) -> Result:
+    async def _run(self, work: Work[Result], *, is_last: bool = False) -> Result:
         if self._turn is None:
-            raise StoreError("this transaction is over. Open another with store.transaction().")
+            raise transaction_over()
         try:
-            return await self._turn.run(work)
+            return await (self._turn.run_last(work) if is_last else self._turn.run(work))
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_ERROR:
                 raise  # the caller's own statement is wrong, and SQLite says how
             raise store_error(error, self._path) from error
+
+
+def _checked(work: Work[Result]) -> Work[Result]:
+    """Return a work that looks first whether SQLite has given the transaction up."""
+
+    def checked(connection: sqlite3.Connection, now: Micros) -> Result:
+        if not connection.in_transaction:
+            raise StoreError(
+                "an error inside this transaction was caught and SQLite had given it up by then, "
+                "as on a full disk: nothing of it was stored. Let errors leave the block."
+            )
+        return work(connection, now)
+
+    return checked
 
 
 def _begin(connection: sqlite3.Connection, now: Micros) -> None:

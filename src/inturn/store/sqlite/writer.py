@@ -6,12 +6,13 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 from inturn.model.clock import Clock
 from inturn.model.errors import StoreReplaced
-from inturn.store.sqlite.faults import not_open, own_transaction, store_error
+from inturn.store.sqlite.faults import not_open, own_transaction, store_error, transaction_over
 from inturn.store.sqlite.same_file import SameFile
 from inturn.store.sqlite.times import Micros, micros
 
@@ -68,21 +69,33 @@ class Turn:
     """The writer's exclusive use by one caller, whose works it runs one after another."""
 
     def __init__(self) -> None:
-        self.owner = asyncio.current_task()
         self.works: SimpleQueue[Call[Any] | None] = SimpleQueue()  # None ends the turn
         self.taken = Call[None](lambda connection, now: None)
-        self.ended = False
+        self.is_ending = False  # its caller waits for nothing but its end
+        self.has_ended = False
 
     async def run(self, work: Work[Result]) -> Result:
         """Run a work within the turn and return its result."""
         call = Call(work)
         self.works.put(call)
+        if self.has_ended and call.take():  # meanwhile, on another thread: nobody will look at it
+            raise transaction_over()
         return await call.outcome()
+
+    async def run_last(self, work: Work[Result]) -> Result:
+        """Run the work that ends a transaction. Others may wait for the writer from now on."""
+        self.is_ending = True
+        return await self.run(work)
 
     def end(self) -> None:
         """Give the writer back; a transaction left open is rolled back."""
-        self.ended = True
+        self.is_ending = self.has_ended = True
         self.works.put(None)
+
+
+_held: ContextVar[tuple[Turn, ...]] = ContextVar("inturn_held_turns", default=())
+"""The turns, of different writers, inside which the code here runs. A task inherits them from who
+starts it: who holds a turn may be waiting for that task, and nobody can tell."""
 
 
 class Writer:
@@ -129,12 +142,13 @@ class Writer:
         except BaseException:
             turn.end()
             raise
+        _held.set((*(one for one in _held.get() if not one.has_ended), turn))
         return turn
 
     def owned_turn(self) -> Turn | None:
-        """Return the turn that the running task holds, if it does."""
+        """Return the turn that is held by the running task, or was by who started it, if it is."""
         turn = self._turn
-        if turn is None or turn.ended or turn.owner is not asyncio.current_task():
+        if turn is None or turn.is_ending or turn not in _held.get():
             return None
         return turn
 
@@ -252,7 +266,8 @@ class Writer:
         self._turn = turn
         answer([turn.taken])
         while (call := turn.works.get()) is not None:
-            call.take()
+            if not call.take():
+                continue  # its caller was cancelled, and counts on it that it has not happened
             try:
                 self._file.check()
                 call.result = call.work(self._connection, micros(self._clock.now()))
