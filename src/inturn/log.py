@@ -8,6 +8,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from inturn.model import events, worker_events
+from inturn.model.spelling import whole
 from inturn.policy.raised import describe
 
 EXECUTOR = "inturn.executor"
@@ -122,6 +123,16 @@ def log_left(jobs: int, why: str) -> None:
         _jobs(jobs),
         "is" if jobs == 1 else "are",
         why,
+    )
+
+
+def log_executor_ended(error: BaseException) -> None:
+    """Say that the worker of an executor with a store has ended, and not because it was stopped."""
+    logging.getLogger(EXECUTOR).error(
+        "the executor's worker has ended, and nothing more runs here: %s What was accepted is in "
+        "the store, and runs after the next start.",
+        whole(_clause(describe(error))),
+        exc_info=error,
     )
 
 

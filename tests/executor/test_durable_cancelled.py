@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry
 
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import JobCancelled
+from inturn.model.job import JobState
 from inturn.worker import awaited
 from inturn.worker.ends import Ends
 from tests.executor.durable_shop import Shop, running, until
@@ -75,3 +79,30 @@ async def test_of_a_job_that_is_not_accepted_yet_nothing_is_told(shop: Shop) -> 
         ends.cancelled(view)
     assert len(seen.failures) == len(seen.events) == 1
     assert not ends.awaited
+
+
+async def test_a_submitter_that_is_cancelled_takes_back_no_job_that_another_had_submitted(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_submitting, may_submit = asyncio.Event(), asyncio.Event()
+    submit_many = shop.app.submit_many
+
+    async def submit_slowly(*given: Any, **options: Any) -> Any:
+        is_submitting.set()
+        await may_submit.wait()
+        return await submit_many(*given, **options)
+
+    once = shop.write.using(dedupe="x", delay=3600)
+    first = await once.using(key="a").submit("a", 1)
+    monkeypatch.setattr(shop.app, "submit_many", submit_slowly)
+    async with running(shop) as executor:
+        calls = [("a", once.call("a", 1)), ("a", shop.write.using(delay=3600).call("a", 2))]
+        submitting = asyncio.create_task(executor.submit_many(calls))
+        await is_submitting.wait()
+        submitting.cancel()
+        may_submit.set()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+        assert (await first.status()).state is JobState.SCHEDULED
+        page = await shop.app.run(lambda store: store.jobs(state=JobState.CANCELLED))
+        assert len(page.rows) == 1, "what it had submitted itself is taken back"

@@ -74,3 +74,44 @@ async def test_a_job_must_not_wait_for_its_own_result_or_one_behind_it(
         await own.result(SECONDS_MAX)
     assert refused == [False, False, True, True]
     assert shop.ran["a"] == [1, 2]
+
+
+@pytest.mark.parametrize("on_thread", [False, True], ids=["loop", "thread"])
+async def test_what_a_job_leaves_behind_is_no_job_once_that_has_ended(
+    shop: Shop, on_thread: bool
+) -> None:
+    executor = inturn.Executor(app=shop.app)
+    home = asyncio.get_running_loop()
+    has_ended, left = asyncio.Event(), asyncio.Event()
+    refused: list[str] = []
+    behind: list[asyncio.Task[None]] = []
+
+    async def go_on() -> None:
+        with pytest.raises(WaitsForItself):  # as the job does, as long as it runs
+            await executor.barrier("a")
+        refused.append("barrier")
+        left.set()
+        await has_ended.wait()
+        assert executor.current() is None
+        await executor.barrier("a")
+        assert await executor.run("a", shop.write.call("a", 1)) == 1
+        ticket = await executor.submit("a", shop.write.call("a", 2))
+        assert await ticket.result() == 2
+        await executor.stop()
+
+    async def leave() -> None:
+        behind.append(asyncio.create_task(go_on()))
+        await left.wait()
+
+    def leave_too() -> None:
+        home.call_soon_threadsafe(lambda: behind.append(asyncio.create_task(go_on())))
+        asyncio.run_coroutine_threadsafe(left.wait(), home).result(SECONDS_MAX)
+
+    leaves = shop.app.job(kind="leaves", attempts=1)(leave_too if on_thread else leave)
+    async with executor:
+        await (await executor.submit("a", leaves.call())).result(SECONDS_MAX)
+        has_ended.set()
+        async with asyncio.timeout(SECONDS_MAX):
+            await behind[0]
+    assert refused == ["barrier"]
+    assert shop.ran["a"] == [1, 2]

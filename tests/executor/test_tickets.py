@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from typing import Any
 
 import pytest
 
-from inturn.model.errors import JobCancelled, JobFailed, WaitsForItself
+from inturn.executor import LocalTicket
+from inturn.model.errors import InvalidSetting, JobCancelled, JobFailed, WaitsForItself
 from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with
 
 
@@ -143,3 +146,27 @@ async def test_a_job_may_wait_for_other_keys_other_executors_and_for_a_time() ->
             return [await executor.run("two", fine), await other.run("one", fine)]
 
         assert await asyncio.wait_for(executor.run("one", job), SECONDS_MAX) == ["fine", "fine"]
+
+
+@pytest.mark.parametrize("verb", ["result", "result_sync"])
+async def test_how_long_to_wait_for_a_result_is_said_as_everywhere(verb: str) -> None:
+    gate = asyncio.Event()
+
+    async def wait(ticket: LocalTicket, timeout: Any) -> object:
+        if verb == "result":
+            return await ticket.result(timeout)
+        return await asyncio.to_thread(ticket.result_sync, timeout)
+
+    async with Running() as executor:
+        ticket = await executor.submit("one", gate.wait)
+        for given, shown in (("10ms", "0.01 s"), (0.01, "0.01 s"), ("0", "0 s"), (0, "0 s")):
+            with pytest.raises(TimeoutError, match=f"has not ended within {shown}"):
+                await wait(ticket, given)
+        for wrong in ("soon", "-1s", -1, math.nan, math.inf, True, [1]):
+            with pytest.raises(InvalidSetting, match="timeout"):
+                await wait(ticket, wrong)
+        gate.set()
+        for long in ("1m", "10d", 1e6, 1e300):
+            assert await wait(ticket, long) is True
+        waiting = asyncio.create_task(wait(await executor.submit("two", gate.wait), 1e300))
+        assert await asyncio.wait_for(waiting, SECONDS_MAX) is True

@@ -7,6 +7,7 @@ has to wait costs no more than its call, and what one leaves in context variable
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Generator
 from contextvars import Context
@@ -15,6 +16,7 @@ from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
 from inturn.executor.call import ON_LOOP
+from inturn.executor.fork import end_fork
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
@@ -59,6 +61,7 @@ class LoopSlots:
         self._parked: list[Slot] = []
         self._awake = 0
         self._ended = False
+        self._pid = os.getpid()
 
     def give(self, lane: Lane) -> None:
         """Have a slot run the head of a lane. On the loop's thread only."""
@@ -178,6 +181,8 @@ class LoopSlots:
             except BaseException as error:  # whatever it is, it ends the attempt, not the slot
                 failed = error
             else:
+                if os.getpid() != self._pid:
+                    end_fork(RuntimeError("it awaits, and the loop is its parent's"))
                 self._rest(slot)
                 try:
                     value = await _steps(job, context, yielded)
@@ -185,6 +190,8 @@ class LoopSlots:
                     failed = error
                 self._rise(slot)
                 until = monotonic() + HOG_SECONDS_MAX
+            if os.getpid() != self._pid:
+                end_fork(failed)
             if listening:
                 seconds = perf_counter() - began
                 turns.tell_each(

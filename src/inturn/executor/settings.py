@@ -123,14 +123,14 @@ class ExecutorSettings:
         return {**found, **overrides}
 
 
-def seconds(name: str, given: Seconds) -> float:
+def seconds(name: str, given: Seconds, *, highest: float = bounds.WAIT_SECONDS_MAX) -> float:
     """Return a duration in seconds; refuse what is none."""
     if isinstance(given, str):
         try:
             given = parse_duration(given)
         except BadInput as error:
             raise InvalidSetting(f"{name} cannot be read: {error}") from error
-    _checked(name, check_number, given, 0.0, bounds.WAIT_SECONDS_MAX)
+    _checked(name, check_number, given, 0.0, highest)
     return float(given)
 
 

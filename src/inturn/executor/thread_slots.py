@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextvars import Context
 from queue import SimpleQueue
@@ -10,6 +11,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING
 
 from inturn.executor.call import ON_THREAD
+from inturn.executor.fork import end_fork
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
@@ -31,6 +33,7 @@ class ThreadSlots:
         self._given = 0  # lanes that no thread has taken yet
         self._idle = 0
         self._threads: list[SlotThread] = []
+        self.pid = os.getpid()
 
     def give(self, lane: Lane) -> None:
         """Have a thread run the head of a lane that has a slot."""
@@ -107,19 +110,20 @@ class SlotThread(threading.Thread):
         began = perf_counter() if listening else 0.0
         failed: BaseException | None = None
         try:
-            context = ticket.context
-            context = Context() if context is None else context.copy()
+            given = ticket.context
+            context = Context() if given is None else given.copy()
             value = context.run(ticket.call)  # type: ignore[arg-type]
         except BaseException as error:  # whatever it is, it ends the attempt and not the thread
             failed = error
-        else:
-            if type(value) is CoroutineType:  # a lambda, say, around an async def
-                ticket.begun = value, context
-                if turns.loop_ends():
-                    return turns.skipped(lane, ticket, ON_THREAD)
-                assert turns.home is not None
-                turns.home.call(turns.on_loop.give, lane)
-                return None
+        if os.getpid() != self.slots.pid:
+            end_fork(failed)
+        if failed is None and type(value) is CoroutineType:  # a lambda, say, around an async def
+            ticket.begun = value, context
+            if turns.loop_ends():
+                return turns.skipped(lane, ticket, ON_THREAD)
+            assert turns.home is not None
+            turns.home.call(turns.on_loop.give, lane)
+            return None
         if listening:
             seconds = perf_counter() - began
             turns.tell_each(events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, failed))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import Context
 from enum import Enum
+from math import inf
+from threading import TIMEOUT_MAX
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from inturn.executor.home import LoopSignal, ThreadSignal
+from inturn.executor.settings import Seconds, seconds
 from inturn.model.errors import JobFailed
 from inturn.policy.raised import describe, is_a
 
@@ -73,7 +76,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """Whether the job has its outcome."""
         return self.state is State.ENDED
 
-    async def result(self, timeout: float | None = None) -> Value:
+    async def result(self, timeout: Seconds | None = None) -> Value:
         """Wait for the outcome: return the job's value, or raise what it failed with.
 
         What is no ``Exception``, such as ``SystemExit``, would end the loop of who waits: it is the
@@ -82,26 +85,28 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
         the job as it is.
         """
+        patience = None if timeout is None else _patience(timeout)
         if self.state is not State.ENDED:
-            self._check_ends("result", timeout)
+            self._check_ends("result", patience)
             signal = LoopSignal(self.turns.home)
             if self.turns.on_end(self, signal.fire):
                 try:
-                    await signal.wait(timeout)
+                    await signal.wait(patience)
                 finally:
                     self.turns.forget(self, signal.fire)
-        return self._outcome(timeout)
+        return self._outcome(patience)
 
-    def result_sync(self, timeout: float | None = None) -> Value:
+    def result_sync(self, timeout: Seconds | None = None) -> Value:
         """Wait for the outcome on a thread that runs no loop."""
+        patience = None if timeout is None else _patience(timeout)
         if self.state is not State.ENDED:
             self.turns.check_may_block("result_sync")
-            self._check_ends("result_sync", timeout)
+            self._check_ends("result_sync", patience)
             signal = ThreadSignal()
             if self.turns.on_end(self, signal.fire):
-                signal.wait(timeout)
+                signal.wait(patience)
                 self.turns.forget(self, signal.fire)
-        return self._outcome(timeout)
+        return self._outcome(patience)
 
     def cancel(self) -> bool:
         """Take the job back; say whether there was still something to take back.
@@ -131,3 +136,8 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"
             raise JobFailed(None, reason) from self.error
         return self.value  # type: ignore[no-any-return]
+
+
+def _patience(timeout: Seconds) -> float:
+    """Return for how many seconds to wait, at most as many as a thread can."""
+    return min(seconds("timeout", timeout, highest=inf), TIMEOUT_MAX)

@@ -77,6 +77,7 @@ class Ticket(Generic[Result]):
     async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
         pause, why = LOOK_SECONDS_FIRST, None
         while True:
+            why_closed = self._closed() if timeout is None else None  # before it looks
             view = await self.status()
             if view.state is JobState.DONE:
                 found = await repeated(self._app, lambda store: store.result(self.id))
@@ -86,6 +87,8 @@ class Ticket(Generic[Result]):
                 raise JobFailed(self.id, view.reason or "")
             if view.state is JobState.CANCELLED:
                 raise ResultCancelled(self.id, view.reason or "")
+            if why_closed is not None:
+                raise why_closed
             left = pause if ends_at is None else ends_at - time.monotonic()
             if left > 0:
                 await asyncio.sleep(min(pause, left))
@@ -94,6 +97,10 @@ class Ticket(Generic[Result]):
                 why = await self.explain()  # and once more: it may have ended meanwhile
             else:
                 raise ResultTimeout(self.id, timeout or 0.0, why)
+
+    def _closed(self) -> Exception | None:
+        """Return why a wait for the result may never end, if that is known."""
+        return None
 
     def result_sync(self, timeout: float | None = None) -> Result:
         """Wait for the result in code that is not async: ``result`` says for what, and how long."""

@@ -87,6 +87,9 @@ class Ledger:
         """Keep what a handler raised until its job is settled."""
         self._errors[job.id] = error
 
+    def left(self, job: LeasedJob) -> None:
+        """A handler's end says nothing yet: the settlement does."""
+
     def _note(self, outcome: Outcome, error: Exception | None) -> None:
         end = _end(outcome)
         if end is None:

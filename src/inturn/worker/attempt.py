@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from inturn.executor.fork import end_fork
 from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
@@ -31,7 +32,6 @@ from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
 _DONE = Done()
 _PLAIN = RetryPolicy()
-_FORK_EXIT_CODE = 70  # a forked child came back from a handler: EX_SOFTWARE
 
 
 class Attempts:
@@ -184,7 +184,7 @@ class Attempts:
         were the worker.
         """
         if os.getpid() != self._pid:
-            os._exit(0 if error is None else _FORK_EXIT_CODE)
+            end_fork(error)
 
 
 async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:

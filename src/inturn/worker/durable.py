@@ -12,6 +12,7 @@ from inturn.executor.completions import Completions
 from inturn.executor.executor import Executor
 from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
+from inturn.log import guarded, log_executor_ended
 from inturn.model import bounds, events
 from inturn.model.admissible import check_name, shown
 from inturn.model.errors import (
@@ -152,7 +153,7 @@ class DurableExecutor(Executor):
 
         Who is cancelled while waiting takes the job along if it has not begun, unless it is
         ``detached``. Refused to a job of the same key in the same queue, which would wait for
-        itself.
+        itself. Raises ``ExecutorClosed`` if the executor ends before the job does.
         """
         queue = self._repertoire.keyed(key, job).new.queue
         if in_line(self.current(), queue, key):
@@ -241,6 +242,7 @@ class DurableExecutor(Executor):
         room = StoreRoom(self._depths, self.settings.queue_size, self._check_open)
         self._room = room
         self._running = asyncio.ensure_future(worker.run())
+        self._running.add_done_callback(_say_why_ended)
         looking = asyncio.ensure_future(self._look_on(room))
         self._running.add_done_callback(lambda _: looking.cancel())
         hearing = asyncio.ensure_future(self._awaited.look_on(self.app.lend))
@@ -330,7 +332,7 @@ class DurableExecutor(Executor):
         if len(self._ends.awaited) > 2 * self.settings.queue_size:
             await self.app.run(self._awaited.reap)
         return [
-            OwnTicket(self.app, ticket, call, self.current)
+            OwnTicket(self.app, ticket, call, self.current, self._closed)
             for ticket, call in zip(tickets, calls, strict=True)
         ]
 
@@ -363,15 +365,19 @@ class DurableExecutor(Executor):
 
     def _check_runs(self) -> None:
         """Refuse to go on if the worker has ended, with why it did."""
+        if (closed := self._closed()) is not None:
+            raise closed
+
+    def _closed(self) -> ExecutorClosed | None:
+        """Return why nothing runs any more, if the worker has ended."""
         running = self._running
-        if running is not None and running.done():
-            error = None if running.cancelled() else running.exception()
-            said = whole(
-                "the executor's worker has ended" + ("" if error is None else f": {error}")
-            )
-            raise ExecutorClosed(
-                f"{said} What was accepted is in the store. Make a new executor."
-            ) from error
+        if running is None or not running.done():
+            return None
+        error = None if running.cancelled() else running.exception()
+        said = whole("the executor's worker has ended" + ("" if error is None else f": {error}"))
+        closed = ExecutorClosed(f"{said} What was accepted is in the store. Make a new executor.")
+        closed.__cause__ = error
+        return closed
 
     # Waiting, on the app's loop
 
@@ -400,6 +406,11 @@ class DurableExecutor(Executor):
             await work
         else:
             await crossed(home, work)
+
+
+def _say_why_ended(running: asyncio.Future[None]) -> None:
+    if not running.cancelled() and (error := running.exception()) is not None:
+        guarded(log_executor_ended, error)
 
 
 async def _depths_in(store: Store) -> dict[str, int]:

@@ -19,7 +19,18 @@ from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.failures import Barrier, Failures
 from inturn.worker.watcher import Hand, is_buried
 
-_RUNS: ContextVar[tuple[object, LeasedJob] | None] = ContextVar("inturn_runs", default=None)
+
+class _Attempt:
+    """An attempt that runs, known to all that its handler starts: some of that may go on after."""
+
+    __slots__ = ("has_ended", "job", "of")
+
+    def __init__(self, of: Ends, job: LeasedJob) -> None:
+        self.of, self.job = of, job
+        self.has_ended = False
+
+
+_RUNS: ContextVar[_Attempt | None] = ContextVar("inturn_runs", default=None)
 
 
 class Ends:
@@ -59,11 +70,16 @@ class Ends:
 
     def began(self, job: LeasedJob) -> None:
         """Let the handler be known as one of ours."""
-        _RUNS.set((self, job))
+        _RUNS.set(_Attempt(self, job))
 
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Keep what a handler raised until its job is settled."""
         self._errors[job.id] = error
+
+    def left(self, job: LeasedJob) -> None:
+        """Let what the handler leaves behind be known as nobody's."""
+        if (attempt := _RUNS.get()) is not None:
+            attempt.has_ended = True
 
     def _note(self, outcome: Outcome) -> None:
         job, verdict = outcome.job, outcome.verdict
@@ -140,9 +156,11 @@ class Ends:
         self.failures.found(barrier, id, error, is_in_hand=id in self.of_key(barrier.key))
 
     def current(self) -> LeasedJob | None:
-        """Return the job whose handler calls this, if it is one of ours."""
-        runs = _RUNS.get()
-        return runs[1] if runs is not None and runs[0] is self else None
+        """Return the job whose handler calls this and has not ended, if it is one of ours."""
+        attempt = _RUNS.get()
+        if attempt is None or attempt.of is not self or attempt.has_ended:
+            return None
+        return attempt.job
 
     async def next(self, seconds: float) -> bool:
         """Wait until anything ends; say whether it did within a time."""

@@ -22,6 +22,7 @@ from inturn.policy.verdict import Done, Release, Verdict
 from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.children import Children
+from inturn.worker.loop_end import LoopEnd
 from inturn.worker.parting import STILL_RUNS, cancel_all
 from inturn.worker.runs import Run, Runs, released
 from inturn.worker.volume import Volume, chars_of
@@ -111,6 +112,7 @@ class Hands:
         self.executor: Executor | None = None  # given when the worker begins
         self.runs = Runs()
         self.volume = Volume()
+        self.loop_end = LoopEnd()
         self.is_stopping = False
         self.has_shed = False  # jobs were given back because too much was to be told
         self._ended: deque[tuple[Hold, Outcome, bool, int]] = deque()
@@ -293,7 +295,7 @@ class Hands:
                     try:
                         outcome = await attempts.plainly(leased)
                     except asyncio.CancelledError as error:
-                        if hold.is_cancelled:  # the worker stops at once, or lost the lease
+                        if self._is_called_off(hold):
                             self._note(hold, released(leased))
                             raise
                         outcome = Outcome(leased, attempts.failed(leased, error))
@@ -312,8 +314,9 @@ class Hands:
                         else:
                             outcome = await self._in_child(hold.run, children, leased, way)
                     except asyncio.CancelledError as error:
-                        if hold.is_cancelled:  # the worker stops at once, or lost the lease
-                            self._note(hold, released(leased), way.is_settled)
+                        if self._is_called_off(hold):
+                            verdict = Release() if hold.is_cancellable else STILL_RUNS
+                            self._note(hold, Outcome(leased, verdict), way.is_settled)
                             raise
                         outcome = Outcome(leased, attempts.failed(leased, error))
                     finally:
@@ -362,6 +365,14 @@ class Hands:
             return False
         run.is_started = True
         return True
+
+    def _is_called_off(self, hold: Hold) -> bool:
+        """Whether a job is to end: the worker stops at once, lost the lease, or its loop ends.
+
+        Else its handler has cancelled itself, or one has cancelled all there is on the loop.
+        """
+        loop_end = self.loop_end
+        return (hold.is_cancelled or loop_end.has_come) and not loop_end.is_of_a_job
 
     def _note(
         self, hold: Hold, outcome: Outcome, is_settled: bool = False, *, is_here: bool = False

@@ -1,11 +1,11 @@
-"""A ticket of a durable executor, which its own jobs cannot wait for without end."""
+"""A ticket of a durable executor, which nobody waits for without end if it would never come."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from inturn.model.errors import WaitsForItself
+from inturn.model.errors import ExecutorClosed, WaitsForItself
 from inturn.model.job import JobState, LeasedJob
 from inturn.model.job import Ticket as Accepted
 from inturn.queue.app import App
@@ -18,9 +18,12 @@ _ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 
 
 class OwnTicket(Ticket[Result]):
-    """A ticket that knows whether one of the executor's jobs asks for its result: ``current``."""
+    """A ticket that knows whether one of the executor's jobs asks for its result: ``current``.
 
-    __slots__ = ("_current", "_key", "_queue")
+    ``closed``: says why the executor runs nothing any more.
+    """
+
+    __slots__ = ("_current", "_executor_closed", "_key", "_queue")
 
     def __init__(
         self,
@@ -28,15 +31,20 @@ class OwnTicket(Ticket[Result]):
         ticket: Ticket[Result],
         call: Call[Result],
         current: Callable[[], LeasedJob | None],
+        closed: Callable[[], ExecutorClosed | None],
     ) -> None:
         accepted = Accepted(ticket.id, ticket.lane, ticket.position, ticket.is_duplicate)
         super().__init__(app, accepted, call.hint)
         self._key, self._queue, self._current = call.new.key, call.new.queue, current
+        self._executor_closed = closed
 
     async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
         if timeout is None and in_line(self._current(), self._queue, self._key):
             await self._check_ends()
         return await super()._result(timeout, ends_at)
+
+    def _closed(self) -> ExecutorClosed | None:
+        return self._executor_closed()
 
     async def _check_ends(self) -> None:
         """Refuse a wait without end: what has not ended is the caller, or stands behind it."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 
-async def uncut(work: Coroutine[Any, Any, None], hurry: Callable[[], None]) -> None:
+async def uncut(working: asyncio.Task[None], hurry: Callable[[], None]) -> None:
     """Await something; when this is cancelled, ``hurry`` it, and be cancelled when it has ended.
 
     A store that was asked for jobs may have given them, and what was told it may know already: who
     does not wait for the answer does not know what it holds.
     """
-    working = asyncio.create_task(work)
     try:
         await asyncio.shield(working)
     except asyncio.CancelledError:

@@ -50,6 +50,10 @@ class Watcher(Protocol):
         """Hear what a handler raised."""
         ...
 
+    def left(self, job: LeasedJob) -> None:
+        """Hear that a handler has ended, however it did, in the context in which it began."""
+        ...
+
 
 class Hand:
     """The jobs that a worker has claimed and not settled, as a watcher hears of them."""
@@ -198,6 +202,8 @@ def watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
         except Exception as error:
             watcher.failed(context.job, error)
             raise
+        finally:
+            watcher.left(context.job)
 
     @wraps(function)
     def on_thread(context: Context, *args: Any, **kwargs: Any) -> Any:
@@ -207,6 +213,8 @@ def watched_job(job: Job[Any, Any], watcher: Watcher) -> Job[Any, Any]:
         except Exception as error:
             watcher.failed(context.job, error)
             raise
+        finally:
+            watcher.left(context.job)
 
     watched.function = on_loop if job.is_async else on_thread
     return watched

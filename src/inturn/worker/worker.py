@@ -179,7 +179,7 @@ class Worker:
             executor.start()
             self._hands.executor = executor
             stack.push_async_callback(self._leave)
-            await uncut(self._work_on(), self.stop_now)
+            await uncut(self._hands.loop_end.begin(self._work_on()), self.stop_now)
             self._begin()  # told to stop before it had asked for anything
 
     def stop(self) -> None:
