@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from inturn.log import guarded, log_raised_on_loop
 from inturn.worker.parting import PART_SECONDS_MAX
 
 LEFT_SECONDS_MAX = 3.0  # for what handlers left to end, when nothing else is waited for
@@ -36,15 +38,15 @@ class Leaving:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine to its end as ``asyncio.run`` does, which would wait for what is left."""
-        runner = asyncio.Runner()
+        loop = asyncio.Runner().get_loop()
         try:
-            runner.run(work)
+            _run_to_its_end(loop, work)
             self._code = 0
         finally:
-            self._on_loop = asyncio.all_tasks(runner.get_loop())
+            self._on_loop = asyncio.all_tasks(loop)
             threading.Thread(target=self._watch, name="inturn-leaving", daemon=True).start()
-            runner.run(self._part())
-            runner.get_loop().close()  # waits for no thread
+            _run_to_its_end(loop, self._part())
+            loop.close()  # waits for no thread
 
     def leave(self, code: int) -> None:
         """Hear that all is done and said, and what to leave with. May not return."""
@@ -89,6 +91,29 @@ class Leaving:
         more = len(names) - NAMES_MAX
         self._say((*names[:NAMES_MAX], *([f"{more:,} more"] if more > 0 else [])))
         end_process(self._code)
+
+
+def _run_to_its_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine until it has ended, whatever else on the loop wants to leave.
+
+    ``SystemExit`` and ``KeyboardInterrupt`` of any task or callback come out of a loop, and a
+    handler may have started that one. Whoever awaits it gets the error; here it is only said.
+    """
+    main = loop.create_task(work)
+    while not main.done():
+        try:
+            loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if main.done() or _is_ctrl_c(error):
+                raise
+            guarded(log_raised_on_loop, error)
+    main.result()
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether an error may be Ctrl-C itself, though a worker has its signals read elsewhere."""
+    heard_by = signal.getsignal(signal.SIGINT)
+    return isinstance(error, KeyboardInterrupt) and heard_by is signal.default_int_handler
 
 
 def _threads_left() -> list[str]:
