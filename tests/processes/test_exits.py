@@ -29,8 +29,9 @@ def test_a_task_of_a_handler_that_exits_is_a_failed_attempt_and_the_worker_goes_
     assert len(place.effects("began", "neighbour")) == 1
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
-    assert worker.heard("stopped")["counts"] | {"done": 2, "dead": 1, "failed": 0} == (
-        worker.heard("stopped")["counts"]
+    assert (
+        worker.heard("stopped")["counts"] | {"done": 2, "dead": 1, "failed": 0}
+        == (worker.heard("stopped")["counts"])
     )
     assert "cancelled the worker's own tasks" not in worker.errors
 

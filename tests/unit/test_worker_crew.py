@@ -87,6 +87,7 @@ class World:
 
     def __init__(self, processes: int, heard: Callable[[World], None] = lambda _: None) -> None:
         self.now = 1_000.0
+        self.loop = asyncio.get_running_loop()
         self.said: list[WorkerEvent] = []
         self._heard = heard
         self.crew = Crew(
@@ -99,8 +100,9 @@ class World:
         )
 
     def _hear(self, event: WorkerEvent) -> None:
+        """On the herald's thread, and a crew is for its loop alone."""
         self.said.append(event)
-        self._heard(self)
+        self.loop.call_soon_threadsafe(self._heard, self)
 
     @property
     def deaths(self) -> list[MemberDied]:
@@ -132,15 +134,15 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop_after_four(world: World) -> None:
-        if len(world.deaths) == 4:
+        if len(world.deaths) >= 4:
             world.crew.signalled(signal.SIGTERM)
 
     monkeypatch.setattr(FakeMember, "is_deadly", True)
     world = make(1, stop_after_four)
     async with asyncio.timeout(SECONDS_MAX):
         await world.crew.run()
-    assert world.stopped.members_died == 4
-    waits = [one.restart_seconds for one in world.deaths]
+    assert world.stopped.members_died >= 4
+    waits = [one.restart_seconds for one in world.deaths][:4]
     assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
     assert waits == sorted(set(waits))
 

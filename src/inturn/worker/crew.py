@@ -28,6 +28,8 @@ from inturn.model.worker_events import (
     WorkerEvent,
 )
 from inturn.policy.restart import AWAY_SECONDS, died_young, restart_seconds
+from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX, Herald
+from inturn.worker.leaving import end_process
 from inturn.worker.line import Begin, Stop, StopNow, Up
 from inturn.worker.member import Member, how_ended
 from inturn.worker.pulse import Health
@@ -59,7 +61,7 @@ class Crew:
         debug: bool,
     ) -> None:
         self._settings, self._processes, self._command = settings, processes, command
-        self._listeners = (log_worker_event, listener)
+        self._herald = Herald((log_worker_event, listener))
         self._as_json, self._debug = as_json, debug
         self._members: dict[int, Member] = {}
         self._counts = Counts()  # of processes that are gone
@@ -92,6 +94,8 @@ class Crew:
                     members_died=self._died,
                 )
             )
+        if not self._herald.is_told(HURRIED_SECONDS_MAX if self._code else TOLD_SECONDS_MAX):
+            end_process(self._code)  # Python itself would wait for who reads it
         return self._code
 
     def signalled(self, number: signal.Signals) -> None:
@@ -103,13 +107,13 @@ class Crew:
                 pass  # it was heard already
             case 1:
                 running = sum(member.running for member in self._members.values())
-                self._tell(Stopping(worker=name, why=why, running=running))
                 self._order(Stop(why))
+                self._tell(Stopping(worker=name, why=why, running=running))
             case 2:
                 self._code = 128 + number
-                self._tell(StoppingNow(worker=name, why=why))
-                self._order(StopNow(why))
                 asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill)
+                self._order(StopNow(why))
+                self._tell(StoppingNow(worker=name, why=why))
             case _:
                 self._kill()
 
@@ -210,5 +214,5 @@ class Crew:
             member.kill()
 
     def _tell(self, event: WorkerEvent) -> None:
-        for listener in self._listeners:
-            listener(event)
+        """Have an event told beside this loop, which has signals to hear."""
+        self._herald.tell(event)
