@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 
 from inturn.model.job import JobState
+from tests.processes import default_timeout
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
 from tests.processes.support import PATIENT, Place, until
 
@@ -110,3 +112,23 @@ def test_a_worker_that_stops_leaves_the_list_and_one_that_is_killed_does_not(pla
     assert [view.id for view in place.views()] == [second.name]
     second.kill()
     assert [view.id for view in place.views()] == [second.name]
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes", "2"]], ids=["alone", "crew"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
+def test_a_timeout_for_every_new_socket_keeps_neither_signals_nor_jobs_from_a_worker(
+    sqlite_place: Place, number: signal.Signals, flags: list[str]
+) -> None:
+    file = sqlite_place.folder / "health"
+    worker = sqlite_place.work(
+        *flags, "--health-file", str(file), target="tests.processes.default_timeout:app"
+    )
+    until(file.exists)
+    time.sleep(5 * default_timeout.SECONDS)
+    for name in ("first", "second"):  # in the same process, a while later
+        sqlite_place.submit(default_timeout.apart.call(name))
+        until(lambda: sqlite_place.effects("ended", name))  # noqa: B023
+    sqlite_place.until_done()
+    worker.signal(number)
+    assert worker.ended() == 0
+    assert not worker.events("member_died")

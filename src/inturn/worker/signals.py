@@ -47,6 +47,7 @@ class SignalThread:
     def __init__(self, hear: Callable[[signal.Signals], None]) -> None:
         self._hear = hear
         self._mine, self._noted = socket.socketpair()
+        self._mine.setblocking(True)  # an app may have given every new socket a timeout
         self._noted.setblocking(False)
         self._before: dict[signal.Signals, Any] = {}
         self._thread = threading.Thread(target=self._listen, name="inturn-signals", daemon=True)
