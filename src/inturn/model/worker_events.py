@@ -141,7 +141,10 @@ class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
 
 
 class MemberDied(WorkerEvent, frozen=True, kw_only=True):
-    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place."""
+    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place.
+
+    ``pid``: 0 if it could not even be started.
+    """
 
     pid: int
     how: str

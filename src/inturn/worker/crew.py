@@ -15,6 +15,8 @@ from time import monotonic
 import msgspec
 
 from inturn.log import log_worker_event
+from inturn.model import bounds
+from inturn.model.admissible import check_name
 from inturn.model.worker_events import (
     Counts,
     Listener,
@@ -27,6 +29,7 @@ from inturn.model.worker_events import (
     StoreTroubled,
     WorkerEvent,
 )
+from inturn.policy.raised import describe
 from inturn.policy.restart import AWAY_SECONDS, died_young, restart_seconds
 from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX, Herald
 from inturn.worker.leaving import end_process
@@ -38,6 +41,7 @@ from inturn.worker.shift import LAST_SECONDS_MAX
 from inturn.worker.signals import HEARD, Signalled
 
 KILL_SECONDS = LAST_SECONDS_MAX + 1.0  # a member ends itself before that, unless it is stopped
+STARTS_DIGITS_MAX = 9  # of how often a place was taken anew, which is part of a worker's name
 FAILED = 1
 
 
@@ -46,8 +50,8 @@ class Crew:
 
     The first is started alone: what keeps one from working (an import, the store) is then said
     once, and no other is started. Later on, one that dies is started again for ever: also in a
-    drain, where another takes over what it had in hand. For one that finds the store away that is
-    said once, and once when it is back.
+    drain, where another takes over what it had in hand. So is one that could not be started. For
+    one that finds the store away that is said once, and once when it is back.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class Crew:
         as_json: bool,
         debug: bool,
     ) -> None:
+        room = len(f"-{processes}") + len(".") + STARTS_DIGITS_MAX
+        check_name("name of a crew", settings.name, bounds.WORKER_CHARS_MAX - room)
         self._settings, self._processes, self._command = settings, processes, command
         self._herald = Herald((log_worker_event, listener))
         self._as_json, self._debug = as_json, debug
@@ -143,7 +149,15 @@ class Crew:
             )
             is_up = self._first_is_up.is_set()
             begin = Begin(settings, self._as_json, self._debug, crew_is_up=is_up)
-            code = await member.live(self._command, begin)
+            try:
+                code = await member.live(self._command, begin)
+            except (OSError, RuntimeError) as error:  # no more files, processes, memory, threads
+                if not is_up:
+                    raise
+                young_deaths = died_young(0.0, young_deaths)
+                self._tell_not_started(member, error, restart_seconds(young_deaths))
+                await self._pause(restart_seconds(young_deaths))
+                continue
             self._counts.add(member.counts)
             self._died += member.is_up and not member.is_finished
             member.counts, member.running = Counts(), 0
@@ -185,7 +199,13 @@ class Crew:
         how = how_ended(code)
         if not (code or member.is_finished):
             how += ", though it had not finished"
+        if member.unread is not None:
+            how += f", for its reports could not be read: {member.unread}"
         self._tell(MemberDied(worker=member.name, pid=member.pid, how=how, restart_seconds=seconds))
+
+    def _tell_not_started(self, member: Member, error: Exception, seconds: float) -> None:
+        how = f"could not be started: {describe(error)}"
+        self._tell(MemberDied(worker=member.name, pid=0, how=how, restart_seconds=seconds))
 
     def _is_up(self, number: int, up: Up) -> None:
         if not self._first_is_up.is_set():
