@@ -110,6 +110,13 @@ async def leave_task_that_exits(name: str) -> None:
 
 
 @app.job(attempts=1)
+def close_output() -> None:
+    sys.stdout.close()
+    sys.stderr.close()
+    effect("closed", "output", 1)
+
+
+@app.job(attempts=1)
 async def leave_thread(name: str) -> None:
     threading.Thread(target=go_on, args=[name], name=name).start()
 

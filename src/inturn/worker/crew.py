@@ -32,13 +32,13 @@ from inturn.model.worker_events import (
 from inturn.policy.raised import describe
 from inturn.policy.restart import AWAY_SECONDS, died_young, restart_seconds
 from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX, Herald
-from inturn.worker.leaving import end_process
+from inturn.worker.leaving import end_process, replace_lost_streams
 from inturn.worker.line import Begin, Stop, StopNow, Up
 from inturn.worker.member import Member, how_ended
 from inturn.worker.pulse import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.shift import LAST_SECONDS_MAX
-from inturn.worker.signals import HEARD, Signalled
+from inturn.worker.signals import Signalled, heard_here
 
 KILL_SECONDS = LAST_SECONDS_MAX + 1.0  # a member ends itself before that, unless it is stopped
 STARTS_DIGITS_MAX = 9  # of how often a place was taken anew, which is part of a worker's name
@@ -82,7 +82,7 @@ class Crew:
     async def run(self) -> int:
         """Work until told to stop; return what to leave with."""
         loop = asyncio.get_running_loop()
-        for number in HEARD:
+        for number in heard_here():
             loop.add_signal_handler(number, self.signalled, number)
         keeping = [asyncio.create_task(self._keep(1))]
         coming = asyncio.create_task(self._first_is_up.wait())
@@ -102,6 +102,7 @@ class Crew:
             )
         if not self._herald.is_told(HURRIED_SECONDS_MAX if self._code else TOLD_SECONDS_MAX):
             end_process(self._code)  # Python itself would wait for who reads it
+        replace_lost_streams()
         return self._code
 
     def signalled(self, number: signal.Signals) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -133,6 +134,24 @@ def _children_left() -> list[str]:
         return []
     children = sys.modules["multiprocessing"].active_children()
     return [f"process {child.name!r}" for child in children if not child.daemon]
+
+
+def replace_lost_streams() -> None:
+    """Let what is still to be said go nowhere, and not fail, if the output is gone.
+
+    A handler may have closed it, or someone the terminal. A pipe that nobody reads is left as it
+    is: the command has an exit code for that.
+    """
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+            continue
+        except ValueError:  # closed
+            pass
+        except OSError as error:
+            if error.errno != errno.EIO:
+                continue
+        setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def end_process(code: int) -> NoReturn:

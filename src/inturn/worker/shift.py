@@ -22,7 +22,7 @@ from inturn.model.worker_events import (
 from inturn.store.address import without_password
 from inturn.worker.garbage import leave_alone_what_is_there
 from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX
-from inturn.worker.leaving import Leaving, end_process
+from inturn.worker.leaving import Leaving, end_process, replace_lost_streams
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
 from inturn.worker.signals import Signalled
@@ -59,8 +59,13 @@ class Shift:
 
     def run(self) -> None:
         """Work until told to stop, on a loop of its own."""
-        self._leaving.run(self.work())
-        if not self.worker.record.is_told():  # Python itself would wait for who reads it
+        try:
+            self._leaving.run(self.work())
+        finally:
+            is_told = self.worker.record.is_told()
+            if is_told:
+                replace_lost_streams()
+        if not is_told:  # Python itself would wait for who reads it
             end_process(0)
 
     def leave(self, code: int) -> None:
