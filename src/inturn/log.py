@@ -189,19 +189,11 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             log.warning(
                 "worker %s: %s: stopping at once; what runs is given back", event.worker, event.why
             )
-        case worker_events.MemberDied(pid=0):
-            log.error(
-                "worker %s: its process %s; that is tried again in %.1f s",
-                event.worker,
-                event.how,
-                event.restart_seconds,
-            )
         case worker_events.MemberDied():
             log.error(
-                "worker %s: its process %d %s; another takes its place in %.1f s",
+                "worker %s: its process %s; another takes its place in %.1f s",
                 event.worker,
-                event.pid,
-                event.how,
+                f"{event.pid} {event.how}" if event.pid else event.how,
                 event.restart_seconds,
             )
         case worker_events.LeftBehind():
