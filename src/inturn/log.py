@@ -260,7 +260,7 @@ def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
 def log_raised_on_loop(error: BaseException) -> None:
     """Say that something which handlers started wanted the whole process to end."""
     logging.getLogger(WORKER).error(
-        "a task or a callback that a handler started raised %s: it has ended with that, and the "
+        "a task or a callback that a handler started raised %s. It has ended with that, and the "
         "worker goes on. To fail the attempt, await what was started; to stop the worker, send it "
         "SIGTERM.",
         describe(error),

@@ -146,7 +146,7 @@ def replace_lost_streams() -> None:
         try:
             getattr(sys, name).flush()
             continue
-        except ValueError:  # closed
+        except (ValueError, AttributeError):  # closed, or put away
             pass
         except OSError as error:
             if error.errno != errno.EIO:

@@ -62,7 +62,7 @@ class Shift:
         try:
             self._leaving.run(self.work())
         finally:
-            is_told = self.worker.record.is_told()
+            is_told = self.worker.record.is_told(HURRIED_SECONDS_MAX)
             if is_told:
                 replace_lost_streams()
         if not is_told:  # Python itself would wait for who reads it
@@ -140,7 +140,8 @@ class Shift:
         """Give back what runs, and end the process within seconds, whatever runs in it."""
         last = threading.Timer(LAST_SECONDS_MAX, end_process, [code])
         last.daemon = True
-        last.start()
+        with suppress(RuntimeError):  # no thread can be started: do what else can be done
+            last.start()
         worker = self.worker
         self._code = code
         if not quietly:
