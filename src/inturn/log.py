@@ -202,10 +202,9 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case worker_events.MemberDied():
             log.error(
-                "worker %s: its process %d %s; another takes its place in %.1f s",
+                "worker %s: its process %s; another takes its place in %.1f s",
                 event.worker,
-                event.pid,
-                event.how,
+                f"{event.pid} {event.how}" if event.pid else event.how,
                 event.restart_seconds,
             )
         case worker_events.LeftBehind():
@@ -266,6 +265,17 @@ def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
         seconds,
         who,
         where,
+    )
+
+
+def log_raised_on_loop(error: BaseException) -> None:
+    """Say that something which handlers started wanted the whole process to end."""
+    logging.getLogger(WORKER).error(
+        "a task or a callback that a handler started raised %s. It has ended with that, and the "
+        "worker goes on. To fail the attempt, await what was started; to stop the worker, send it "
+        "SIGTERM.",
+        describe(error),
+        exc_info=error,
     )
 
 

@@ -7,6 +7,7 @@ import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +71,49 @@ async def cancel_all(name: str) -> None:
             one.cancel()
         await asyncio.sleep(SECONDS_MAX)
     effect("ended", name, 1)
+
+
+@app.job(attempts=1)
+async def exit_in_task(code: int | None) -> None:
+    """Call ``sys.exit`` in a task of its own group."""
+
+    async def leave() -> None:
+        await asyncio.sleep(0.01)
+        sys.exit(code)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(leave())
+        group.create_task(asyncio.sleep(SECONDS_MAX))
+
+
+@app.job(attempts=1)
+async def interrupt_in_callback() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    asyncio.get_running_loop().call_soon(interrupt)
+    await asyncio.sleep(0.01)
+
+
+@app.job(attempts=1)
+async def leave_task_that_exits(name: str) -> None:
+    """Leave a task that answers being cancelled with ``sys.exit``."""
+
+    async def leave() -> None:
+        try:
+            await asyncio.sleep(SECONDS_MAX)
+        finally:
+            effect("left", name, 1)
+            sys.exit(9)
+
+    kept.append(asyncio.create_task(leave(), name=name))
+
+
+@app.job(attempts=1)
+def close_output() -> None:
+    sys.stdout.close()
+    sys.stderr.close()
+    effect("closed", "output", 1)
 
 
 @app.job(attempts=1)

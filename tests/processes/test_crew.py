@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 
 import pytest
@@ -196,4 +197,37 @@ def test_a_start_hook_that_fails_is_said_once_and_nothing_is_started_again(
     assert "OSError: no such host" in line
     assert crew.events() == []
     assert [one.name for one in sqlite_place.effects("started")] == ["connect"]
+    assert sqlite_place.views() == []
+
+
+def test_a_crew_of_an_app_with_very_many_kinds_begins(sqlite_place: Place) -> None:
+    crew = sqlite_place.work("--processes", "2", target="tests.processes.many_kinds:app")
+    assert len(crew.heard("started")["kinds"]) == 1_500
+    members(sqlite_place, 2)
+    crew.signal(signal.SIGTERM)
+    assert crew.ended() == 0
+
+
+def test_a_parent_that_cannot_start_a_process_goes_on_and_tries_again(sqlite_place: Place) -> None:
+    crew = sqlite_place.work("--processes", "2")
+    [first, second] = members(sqlite_place, 2)
+    limits = resource.prlimit(crew.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, (3, limits[1]))  # it may open nothing more
+    os.kill(second.pid, signal.SIGKILL)
+    unstarted = until(lambda: [one for one in crew.events("member_died") if not one["pid"]])[0]
+    assert "could not be started: OSError: [Errno 24] Too many open files" in unstarted["how"]
+    resource.prlimit(crew.pid, resource.RLIMIT_NOFILE, limits)
+    views = members(sqlite_place, 3)
+    assert first.pid in {view.pid for view in views}
+    assert not is_gone(first.pid)
+    crew.signal(signal.SIGTERM)
+    assert crew.ended() == 0
+
+
+def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused(
+    sqlite_place: Place,
+) -> None:
+    crew = sqlite_place.start("--processes", "2", "--name", "n" * 198)
+    assert crew.ended() == 2
+    assert "the name of a crew has 198 characters" in crew.errors
     assert sqlite_place.views() == []

@@ -80,6 +80,20 @@ def test_what_a_handler_left_may_end_by_itself(sqlite_place: Place) -> None:
     assert not worker.events("left_behind")
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_worker_whose_output_a_handler_closed_goes_on_and_ends_well(
+    sqlite_place: Place, processes: str
+) -> None:
+    worker = sqlite_place.work("--processes", processes, target=RUDE)
+    sqlite_place.submit(rude.close_output.call())
+    until(lambda: sqlite_place.effects("closed", "output"))
+    sqlite_place.submit(rude.leave_docile_task.call("something"))
+    sqlite_place.until_done()
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert "lost sys.stderr" not in worker.errors
+
+
 def _worker_with_left(
     place: Place, job: Job[[str], None], *arguments: str, target: str = RUDE
 ) -> WorkerProcess:

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import signal
+import subprocess
+import sys
+import termios
+import time
 
 import pytest
 
 from inturn.model.job import JobState
+from tests.cli.support import COMMAND, INHERITED
+from tests.processes import default_timeout
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
-from tests.processes.support import PATIENT, Place, until
+from tests.processes.support import APP, PATIENT, ROOT, SECONDS_MAX, Place, until
+
+DEAF = """
+import os, signal, sys, threading
+
+signal.signal(signal.SIGHUP, eval(sys.argv[1]))
+
+from inturn.worker.signals import SignalThread
+
+heard, last = [], threading.Event()
+
+def hear(number):
+    heard.append(number.name)
+    if number == signal.SIGTERM:
+        last.set()
+
+with SignalThread(hear):
+    os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getpid(), signal.SIGTERM)
+    last.wait()
+print(*heard)
+"""
 
 
 def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
@@ -110,3 +140,83 @@ def test_a_worker_that_stops_leaves_the_list_and_one_that_is_killed_does_not(pla
     assert [view.id for view in place.views()] == [second.name]
     second.kill()
     assert [view.id for view in place.views()] == [second.name]
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes", "2"]], ids=["alone", "crew"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
+def test_a_timeout_for_every_new_socket_keeps_neither_signals_nor_jobs_from_a_worker(
+    sqlite_place: Place, number: signal.Signals, flags: list[str]
+) -> None:
+    file = sqlite_place.folder / "health"
+    worker = sqlite_place.work(
+        *flags, "--health-file", str(file), target="tests.processes.default_timeout:app"
+    )
+    until(file.exists)
+    time.sleep(5 * default_timeout.SECONDS)
+    for name in ("first", "second"):  # in the same process, a while later
+        sqlite_place.submit(default_timeout.apart.call(name))
+        until(lambda: sqlite_place.effects("ended", name))  # noqa: B023
+    sqlite_place.until_done()
+    worker.signal(number)
+    assert worker.ended() == 0
+    assert not worker.events("member_died")
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes", "2"]], ids=["alone", "crew"])
+def test_a_worker_whose_terminal_is_closed_finishes_what_runs(
+    place: Place, flags: list[str]
+) -> None:
+    terminal, its = pty.openpty()
+    worker = subprocess.Popen(
+        [*COMMAND, "work", APP, *flags],
+        cwd=ROOT,
+        env=place.environment,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    try:
+        os.close(its)
+        place.submit(hold.call("h"))
+        place.began("h")
+        os.close(terminal)
+        place.let_end("h")
+        assert worker.wait(SECONDS_MAX) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    assert len(place.effects("ended", "h")) == 1
+    assert place.views() == []
+
+
+@pytest.mark.parametrize("hangup", ["signal.SIG_IGN", "lambda *_: None"])
+def test_sighup_is_not_heard_where_it_is_ignored_or_the_apps_own(hangup: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", DEAF, hangup], cwd=ROOT, env=INHERITED, capture_output=True,
+        check=True, timeout=SECONDS_MAX,
+    )  # fmt: skip
+    assert ran.stdout.decode().split() == ["SIGTERM"]
+
+
+def test_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(place: Place) -> None:
+    """ACCEPTANCE 001-21: the batch behind a job that runs is in the worker's hands already."""
+    first = place.work(target=PATIENT)
+    place.submit(*(count.call("open", n) for n in range(400)))
+    until(lambda: not place.left())  # they were quick, so it takes more than it can start
+    key = "k"
+    place.submit(
+        hold.using(key=key).call("h"), *(count.using(key=key).call(key, n) for n in range(20))
+    )
+    place.began("h")
+    until(lambda: place.running() > 1)
+    first.signal(signal.SIGTERM)
+    first.heard("stopping")
+    place.let_end("h")  # what is behind it is given back when it ends, and not a lease later
+    assert first.ended() == 0
+    assert not place.effects("count", key)
+    assert not place.running()
+    left = place.store(lambda store: store.jobs(state=JobState.WAITING)).rows
+    assert [view.attempt for view in left] == [0] * 20
+    assert first.heard("stopped")["counts"]["released"] > 0

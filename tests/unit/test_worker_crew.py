@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import pytest
 
+from inturn.model import bounds
+from inturn.model.errors import InvalidName
 from inturn.model.worker_events import (
     Counts,
     MemberDied,
@@ -40,12 +43,14 @@ STARTED = Started(
 class FakeMember:
     """Comes up at once, and lives until it is killed; or dies at once, if the crew is ``deadly``.
 
-    Those in ``away`` find no store, and end before they are up.
+    Those in ``away`` find no store, and end before they are up. Those in ``unstartable`` cannot be
+    started at all.
     Ordered to stop it does not, as one whose job never ends.
     """
 
     is_deadly = False
     away: frozenset[str] = frozenset()
+    unstartable: Mapping[str, Exception] = MappingProxyType({})
     made: list[FakeMember]
 
     def __init__(self, name: str, up: Callable[[Up], None]) -> None:
@@ -53,12 +58,15 @@ class FakeMember:
         self.counts, self.running, self.pid = Counts(), 0, 1
         self.is_up = self.is_finished = False
         self.no_store: str | None = None
+        self.unread: str | None = None
         self.orders: list[Any] = []
         self._killed = asyncio.Event()
         self.made.append(self)
 
     async def live(self, command: Sequence[str], begin: Begin) -> int:
         self.crew_was_up = begin.crew_is_up
+        if self.name in self.unstartable:
+            raise self.unstartable[self.name]
         if self.name in self.away:
             self.no_store = "the store is away."
             return 3
@@ -87,6 +95,7 @@ class World:
 
     def __init__(self, processes: int, heard: Callable[[World], None] = lambda _: None) -> None:
         self.now = 1_000.0
+        self.loop = asyncio.get_running_loop()
         self.said: list[WorkerEvent] = []
         self._heard = heard
         self.crew = Crew(
@@ -99,8 +108,9 @@ class World:
         )
 
     def _hear(self, event: WorkerEvent) -> None:
+        """On the herald's thread, and a crew is for its loop alone."""
         self.said.append(event)
-        self._heard(self)
+        self.loop.call_soon_threadsafe(self._heard, self)
 
     @property
     def deaths(self) -> list[MemberDied]:
@@ -132,15 +142,15 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop_after_four(world: World) -> None:
-        if len(world.deaths) == 4:
+        if len(world.deaths) >= 4:
             world.crew.signalled(signal.SIGTERM)
 
     monkeypatch.setattr(FakeMember, "is_deadly", True)
     world = make(1, stop_after_four)
     async with asyncio.timeout(SECONDS_MAX):
         await world.crew.run()
-    assert world.stopped.members_died == 4
-    waits = [one.restart_seconds for one in world.deaths]
+    assert world.stopped.members_died >= 4
+    waits = [one.restart_seconds for one in world.deaths][:4]
     assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
     assert waits == sorted(set(waits))
 
@@ -164,6 +174,56 @@ async def test_a_process_that_finds_the_store_away_is_started_until_it_is_back_a
     assert troubled == StoreTroubled(worker="c-2", error="the store is away.")
     assert isinstance(back, StoreBack)
     assert (back.worker, world.deaths, world.stopped.members_died) == ("c-2.4", [], 2)
+
+
+async def test_a_process_that_cannot_be_started_is_tried_again_and_the_others_go_on(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = {
+        "c-2": OSError(24, "Too many open files"),
+        "c-2.2": RuntimeError("can't start new thread"),
+    }
+    monkeypatch.setattr(FakeMember, "unstartable", errors)
+    world = make(2)
+    running = asyncio.create_task(world.crew.run())
+    await until(lambda: len(FakeMember.made) == 4 and FakeMember.made[-1].is_up)
+    assert [member.name for member in FakeMember.made] == ["c-1", "c-2", "c-2.2", "c-2.3"]
+    world.crew.signalled(signal.SIGTERM)
+    for member in FakeMember.made:
+        member.kill()
+    await running
+    assert [(one.worker, one.pid, one.restart_seconds) for one in world.deaths] == [
+        ("c-2", 0, restart_seconds(1)),
+        ("c-2.2", 0, restart_seconds(2)),
+    ]
+    assert "could not be started: OSError: [Errno 24] Too many open files" in world.deaths[0].how
+    assert world.stopped.members_died == 2
+
+
+async def test_a_crew_whose_first_process_cannot_be_started_ends_with_the_error(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(24, "Too many open files")
+    monkeypatch.setattr(FakeMember, "unstartable", {"c-1": error})
+    with pytest.raises(OSError, match="Too many open files"):
+        await make(2).crew.run()
+
+
+async def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused() -> None:
+    def named(chars: int) -> Crew:
+        return Crew(
+            WorkSettings(target="shop:app", folder=".", name="c" * chars),
+            processes=10,
+            command=["none"],
+            listener=lambda _: None,
+            as_json=True,
+            debug=False,
+        )
+
+    with pytest.raises(InvalidName, match="the name of a crew has 188 characters; it needs 1 to"):
+        named(188)
+    longest = named(187)
+    assert len(longest._name(10, 999_999_999)) == bounds.WORKER_CHARS_MAX
 
 
 async def test_the_first_signal_stops_a_second_hurries_and_a_third_kills(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signal import SIGINT, SIGTERM, Signals
+from signal import SIGHUP, SIGINT, SIGTERM, Signals
 
 import pytest
 
@@ -19,7 +19,7 @@ class Hand:
         return self.seconds
 
 
-@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGHUP])
 def test_a_signal_that_comes_twice_within_a_moment_is_one(number: Signals) -> None:
     clock, moment = Hand(), SAME_SECONDS[number]
     signalled = Signalled(clock)
@@ -44,3 +44,12 @@ def test_ctrl_c_counts_again_as_quickly_as_a_person_presses_it() -> None:
 def test_another_signal_counts_at_once_and_neither_hides_the_other() -> None:
     signalled = Signalled(Hand())
     assert [signalled.count(one) for one in (SIGTERM, SIGINT, SIGTERM, SIGINT)] == [1, 2, 0, 0]
+
+
+def test_sighup_within_a_moment_of_sigterm_is_the_same_one() -> None:
+    """As systemd sends them, asked to (``SendSIGHUP=yes``)."""
+    clock = Hand()
+    signalled = Signalled(clock)
+    assert [signalled.count(one) for one in (SIGTERM, SIGHUP, SIGHUP, SIGTERM)] == [1, 0, 0, 0]
+    clock.seconds += SAME_SECONDS[SIGHUP]
+    assert signalled.count(SIGHUP) == 2

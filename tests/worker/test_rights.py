@@ -66,6 +66,7 @@ async def test_a_worker_that_could_use_its_store_waits_for_its_rights(
         guarded.error = NoRights("no more")
         ticket = await work.submit()
         await until(lambda: guarded.refused > 1)
+        await until(lambda: any(isinstance(one, StoreTroubled) for one in heard))
         assert [one.error for one in heard if isinstance(one, StoreTroubled)] == ["no more"]
         guarded.error = None
         await ticket.result(timeout=60)

@@ -18,6 +18,7 @@ from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import quarantine
+from inturn.worker.spent import WorkerSpent
 from inturn.worker.worker import Worker
 from tests.worker.conftest import prolonged, take_leases, until, working
 
@@ -511,3 +512,29 @@ async def _dead(app: App) -> bool:
 
 async def _seen(app: App, name: str) -> bool:
     return name in {view.id for view in await app.run(lambda store: store.workers())}
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_a_worker_that_is_run_a_second_time_says_that_it_runs_once(
+    app: App, is_running: bool
+) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def work(n: int) -> None:
+        ran.append(n)
+
+    await work.submit(1)
+    worker = Worker(app, name="w1")
+    running = asyncio.create_task(worker.run(until_empty=not is_running))
+    if is_running:
+        await until(lambda: ran)
+    else:
+        await running
+    await work.submit(2)
+    with pytest.raises(WorkerSpent, match="worker w1 has been run already, and a Worker runs once"):
+        await worker.run(until_empty=True)
+    worker.stop()
+    await running
+    await Worker(app).run(until_empty=True)
+    assert ran == [1, 2]

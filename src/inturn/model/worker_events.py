@@ -1,7 +1,8 @@
 """What happens to a worker, as typed data for those who listen: the log, the command, a test.
 
-A listener is called on the thread where the thing happened: the worker's loop, its heartbeat's
-thread, or the one that signals arrive on. Each event says which worker it is about.
+A listener is called on the worker's loop; of a store that went or came, of an upkeep that failed
+and of a stop, on a thread of its own, so that it holds up neither leases nor the stop. Each event
+says which worker it is about.
 """
 
 from __future__ import annotations
@@ -140,7 +141,10 @@ class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
 
 
 class MemberDied(WorkerEvent, frozen=True, kw_only=True):
-    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place."""
+    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place.
+
+    ``pid``: 0 if it could not even be started.
+    """
 
     pid: int
     how: str

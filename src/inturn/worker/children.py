@@ -137,6 +137,7 @@ class Child:
         standard output and error.
         """
         ours, theirs = socket.socketpair()
+        theirs.setblocking(True)  # in the child, too: an app may give every new socket a timeout
         path = msgspec.json.encode(sys.path)
         with theirs:
             reader, writer = await asyncio.open_connection(sock=ours)

@@ -15,6 +15,8 @@ from time import monotonic
 import msgspec
 
 from inturn.log import log_worker_event
+from inturn.model import bounds
+from inturn.model.admissible import check_name
 from inturn.model.worker_events import (
     Counts,
     Listener,
@@ -27,15 +29,19 @@ from inturn.model.worker_events import (
     StoreTroubled,
     WorkerEvent,
 )
+from inturn.policy.raised import describe
 from inturn.policy.restart import AWAY_SECONDS, died_young, restart_seconds
+from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX, Herald
+from inturn.worker.leaving import end_process, replace_lost_streams
 from inturn.worker.line import Begin, Stop, StopNow, Up
 from inturn.worker.member import Member, how_ended
 from inturn.worker.pulse import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.shift import LAST_SECONDS_MAX
-from inturn.worker.signals import HEARD, Signalled
+from inturn.worker.signals import Signalled, heard_here
 
 KILL_SECONDS = LAST_SECONDS_MAX + 1.0  # a member ends itself before that, unless it is stopped
+STARTS_DIGITS_MAX = 9  # of how often a place was taken anew, which is part of a worker's name
 FAILED = 1
 
 
@@ -44,8 +50,8 @@ class Crew:
 
     The first is started alone: what keeps one from working (an import, the store) is then said
     once, and no other is started. Later on, one that dies is started again for ever: also in a
-    drain, where another takes over what it had in hand. For one that finds the store away that is
-    said once, and once when it is back.
+    drain, where another takes over what it had in hand. So is one that could not be started. For
+    one that finds the store away that is said once, and once when it is back.
     """
 
     def __init__(
@@ -58,8 +64,10 @@ class Crew:
         as_json: bool,
         debug: bool,
     ) -> None:
+        room = len(f"-{processes}") + len(".") + STARTS_DIGITS_MAX
+        check_name("name of a crew", settings.name, bounds.WORKER_CHARS_MAX - room)
         self._settings, self._processes, self._command = settings, processes, command
-        self._listeners = (log_worker_event, listener)
+        self._herald = Herald((log_worker_event, listener))
         self._as_json, self._debug = as_json, debug
         self._members: dict[int, Member] = {}
         self._counts = Counts()  # of processes that are gone
@@ -74,7 +82,7 @@ class Crew:
     async def run(self) -> int:
         """Work until told to stop; return what to leave with."""
         loop = asyncio.get_running_loop()
-        for number in HEARD:
+        for number in heard_here():
             loop.add_signal_handler(number, self.signalled, number)
         keeping = [asyncio.create_task(self._keep(1))]
         coming = asyncio.create_task(self._first_is_up.wait())
@@ -92,6 +100,9 @@ class Crew:
                     members_died=self._died,
                 )
             )
+        if not self._herald.is_told(HURRIED_SECONDS_MAX if self._code else TOLD_SECONDS_MAX):
+            end_process(self._code)  # Python itself would wait for who reads it
+        replace_lost_streams()
         return self._code
 
     def signalled(self, number: signal.Signals) -> None:
@@ -103,13 +114,13 @@ class Crew:
                 pass  # it was heard already
             case 1:
                 running = sum(member.running for member in self._members.values())
-                self._tell(Stopping(worker=name, why=why, running=running))
                 self._order(Stop(why))
+                self._tell(Stopping(worker=name, why=why, running=running))
             case 2:
                 self._code = 128 + number
-                self._tell(StoppingNow(worker=name, why=why))
-                self._order(StopNow(why))
                 asyncio.get_running_loop().call_later(KILL_SECONDS, self._kill)
+                self._order(StopNow(why))
+                self._tell(StoppingNow(worker=name, why=why))
             case _:
                 self._kill()
 
@@ -139,7 +150,15 @@ class Crew:
             )
             is_up = self._first_is_up.is_set()
             begin = Begin(settings, self._as_json, self._debug, crew_is_up=is_up)
-            code = await member.live(self._command, begin)
+            try:
+                code = await member.live(self._command, begin)
+            except (OSError, RuntimeError) as error:  # no more files, processes, memory, threads
+                if not is_up:
+                    raise
+                young_deaths = died_young(0.0, young_deaths)
+                self._tell_not_started(member, error, restart_seconds(young_deaths))
+                await self._pause(restart_seconds(young_deaths))
+                continue
             self._counts.add(member.counts)
             self._died += member.is_up and not member.is_finished
             member.counts, member.running = Counts(), 0
@@ -181,7 +200,13 @@ class Crew:
         how = how_ended(code)
         if not (code or member.is_finished):
             how += ", though it had not finished"
+        if member.unread is not None:
+            how += f", for its reports could not be read: {member.unread}"
         self._tell(MemberDied(worker=member.name, pid=member.pid, how=how, restart_seconds=seconds))
+
+    def _tell_not_started(self, member: Member, error: Exception, seconds: float) -> None:
+        how = f"could not be started: {describe(error)}"
+        self._tell(MemberDied(worker=member.name, pid=0, how=how, restart_seconds=seconds))
 
     def _is_up(self, number: int, up: Up) -> None:
         if not self._first_is_up.is_set():
@@ -210,5 +235,5 @@ class Crew:
             member.kill()
 
     def _tell(self, event: WorkerEvent) -> None:
-        for listener in self._listeners:
-            listener(event)
+        """Have an event told beside this loop, which has signals to hear."""
+        self._herald.tell(event)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -12,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from inturn.log import guarded, log_raised_on_loop
 from inturn.worker.parting import PART_SECONDS_MAX
 
 LEFT_SECONDS_MAX = 3.0  # for what handlers left to end, when nothing else is waited for
@@ -36,15 +39,15 @@ class Leaving:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine to its end as ``asyncio.run`` does, which would wait for what is left."""
-        runner = asyncio.Runner()
+        loop = asyncio.Runner().get_loop()
         try:
-            runner.run(work)
+            _run_to_its_end(loop, work)
             self._code = 0
         finally:
-            self._on_loop = asyncio.all_tasks(runner.get_loop())
+            self._on_loop = asyncio.all_tasks(loop)
             threading.Thread(target=self._watch, name="inturn-leaving", daemon=True).start()
-            runner.run(self._part())
-            runner.get_loop().close()  # waits for no thread
+            _run_to_its_end(loop, self._part())
+            loop.close()  # waits for no thread
 
     def leave(self, code: int) -> None:
         """Hear that all is done and said, and what to leave with. May not return."""
@@ -91,6 +94,29 @@ class Leaving:
         end_process(self._code)
 
 
+def _run_to_its_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine until it has ended, whatever else on the loop wants to leave.
+
+    ``SystemExit`` and ``KeyboardInterrupt`` of any task or callback come out of a loop, and a
+    handler may have started that one. Whoever awaits it gets the error; here it is only said.
+    """
+    main = loop.create_task(work)
+    while not main.done():
+        try:
+            loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if main.done() or _is_ctrl_c(error):
+                raise
+            guarded(log_raised_on_loop, error)
+    main.result()
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether an error may be Ctrl-C itself, though a worker has its signals read elsewhere."""
+    heard_by = signal.getsignal(signal.SIGINT)
+    return isinstance(error, KeyboardInterrupt) and heard_by is signal.default_int_handler
+
+
 def _threads_left() -> list[str]:
     """Return the threads that Python waits for: of a pool, daemons as well."""
     pools = sys.modules.get("concurrent.futures.thread")
@@ -108,6 +134,24 @@ def _children_left() -> list[str]:
         return []
     children = sys.modules["multiprocessing"].active_children()
     return [f"process {child.name!r}" for child in children if not child.daemon]
+
+
+def replace_lost_streams() -> None:
+    """Let what is still to be said go nowhere, and not fail, if the output is gone.
+
+    A handler may have closed it, or someone the terminal. A pipe that nobody reads is left as it
+    is: the command has an exit code for that.
+    """
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+            continue
+        except (ValueError, AttributeError):  # closed, or put away
+            pass
+        except OSError as error:
+            if error.errno != errno.EIO:
+                continue
+        setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def end_process(code: int) -> NoReturn:

@@ -97,6 +97,7 @@ class MemberLine:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
+        end.setblocking(True)  # whatever timeout new sockets have
         return cls(end)
 
     def orders(self) -> Iterator[Order]:

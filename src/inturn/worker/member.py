@@ -9,11 +9,15 @@ import socket
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+import msgspec
+
 from inturn.model.worker_events import Counts
+from inturn.policy.raised import describe
 from inturn.worker.line import Beat, Begin, Finished, NoStore, Order, Report, Up, reports, spoken
 from inturn.worker.pulse import Health
 
 SILENCE_SECONDS_MAX = 5.0  # of a member that lives: it reports twice a second
+REPORT_BYTES_MAX = 1 << 30  # one names every kind of its app
 
 
 class Member:
@@ -26,6 +30,7 @@ class Member:
         self.is_up = False
         self.is_finished = False  # it said so itself: a code of 0 may be a job's doing
         self.no_store: str | None = None  # why it could not begin, if that was the store
+        self.unread: str | None = None  # why it was killed, if its reports could not be read
         self.pid = 0
         self._up = up
         self._began_at = 0.0
@@ -38,14 +43,18 @@ class Member:
     async def live(self, command: Sequence[str], begin: Begin) -> int:
         """Start the process and wait for its end; return what it left with."""
         mine, its = socket.socketpair()
-        with its:
-            # A group of its own: Ctrl-C is for the parent, who passes it on, once.
-            self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=its.fileno(), process_group=0
-            )
+        try:
+            with its:
+                # A group of its own: Ctrl-C is for the parent, who passes it on, once.
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=its.fileno(), process_group=0
+                )
+        except BaseException:
+            mine.close()
+            raise
         self.pid = self._process.pid
         self._began_at = self._heard_at = monotonic()
-        reader, self._writer = await asyncio.open_connection(sock=mine)
+        reader, self._writer = await asyncio.open_connection(sock=mine, limit=REPORT_BYTES_MAX)
         for order in (begin, *self._early):
             self.order(order)
         listening = asyncio.create_task(self._listen(reader))
@@ -82,9 +91,14 @@ class Member:
         return self._health
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Hear the process out. One that cannot be understood is none: another takes its place."""
         with contextlib.suppress(OSError):
-            while line := await reader.readline():
-                self._hear(reports.decode(line))
+            try:
+                while line := await reader.readline():
+                    self._hear(reports.decode(line))
+            except (ValueError, msgspec.DecodeError) as error:
+                self.unread = describe(error)
+                self.kill()
 
     def _hear(self, report: Report) -> None:
         self._heard_at = monotonic()

@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import inturn
+from inturn.model import bounds
+from inturn.model.admissible import check_name
 from inturn.model.errors import StoreError
+from inturn.model.ids import new_id
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.queue.app import App
@@ -125,3 +128,11 @@ class Presence:
     def not_pruned(self, error: StoreError) -> None:
         """Hear that the store could not be pruned, which is no trouble for the jobs in hand."""
         self._vitals.neglected(error)
+
+
+def named(name: str | None) -> str:
+    """Return a worker's name, or one that nobody else has."""
+    if name is None:
+        name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+    check_name("worker", name, bounds.WORKER_CHARS_MAX)
+    return name

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inturn.log import guarded, log_listener_failure, log_result_lost, log_worker_event
+from inturn.log import guarded, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.worker.herald import Herald
 from inturn.worker.parting import STILL_RUNS
 
 EVENT_CHARS_MAX = 700
 TRACEBACK_CHARS_MAX = 2_000
+
+UNAWAITED = (
+    *(events.StoreTroubled, events.StoreBack, events.PruneFailed),
+    *(events.Stopping, events.StoppingNow, events.Stopped, events.LeftBehind),
+)
+"""What is told while leases have to be kept or the worker is to stop: nobody waits for a reader."""
 
 
 class Record:
@@ -22,7 +29,7 @@ class Record:
     def __init__(self, worker: str, listeners: Sequence[events.Listener] = ()) -> None:
         self.counts = events.Counts()
         self._worker = worker
-        self._listeners = (log_worker_event, *listeners)
+        self._herald = Herald((log_worker_event, *listeners))
 
     def settled(self, said: Iterable[Settlement]) -> None:
         """Take in what the store was told and took."""
@@ -55,11 +62,14 @@ class Record:
 
     def tell(self, event: events.WorkerEvent) -> None:
         """Tell every listener; what one of them raises harms nothing else."""
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except BaseException as error:  # SystemExit, say: a listener is not who ends a worker
-                guarded(log_listener_failure, listener, error)
+        if isinstance(event, UNAWAITED):
+            self._herald.tell(event)
+        else:
+            self._herald.tell_here(event)
+
+    def is_told(self, seconds_max: float = 0.0) -> bool:
+        """Say whether all is told that nobody waits for; wait so long for it."""
+        return self._herald.is_told(seconds_max)
 
     def _not_done(self, outcome: Outcome) -> None:
         job, verdict = outcome.job, outcome.verdict

@@ -21,7 +21,8 @@ from inturn.model.worker_events import (
 )
 from inturn.store.address import without_password
 from inturn.worker.garbage import leave_alone_what_is_there
-from inturn.worker.leaving import Leaving, end_process
+from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX
+from inturn.worker.leaving import Leaving, end_process, replace_lost_streams
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
 from inturn.worker.signals import Signalled
@@ -44,7 +45,8 @@ class Shift:
     """Runs a worker. The first signal lets it finish, the second not, the third not even clean up.
 
     A process does not end while a thread in it will not, or its loop is blocked; so one that is to
-    stop at once is ended from here if need be.
+    stop at once is ended from here if need be. Nor does it while it writes to a pipe that nobody
+    reads: what is told of a stop is told beside it, and for its last words there is a moment only.
     """
 
     def __init__(self, settings: WorkSettings, listener: Listener) -> None:
@@ -57,7 +59,14 @@ class Shift:
 
     def run(self) -> None:
         """Work until told to stop, on a loop of its own."""
-        self._leaving.run(self.work())
+        try:
+            self._leaving.run(self.work())
+        finally:
+            is_told = self.worker.record.is_told(HURRIED_SECONDS_MAX)
+            if is_told:
+                replace_lost_streams()
+        if not is_told:  # Python itself would wait for who reads it
+            end_process(0)
 
     def leave(self, code: int) -> None:
         """Let the process end with a code, now that all is said, whatever handlers left in it."""
@@ -129,13 +138,14 @@ class Shift:
 
     def stop_now(self, why: str, *, code: int, quietly: bool = False) -> None:
         """Give back what runs, and end the process within seconds, whatever runs in it."""
+        last = threading.Timer(LAST_SECONDS_MAX, end_process, [code])
+        last.daemon = True
+        with suppress(RuntimeError):  # no thread can be started: do what else can be done
+            last.start()
         worker = self.worker
         self._code = code
         if not quietly:
             worker.record.tell(StoppingNow(worker=worker.name, why=why))
-        last = threading.Timer(LAST_SECONDS_MAX, end_process, [code])
-        last.daemon = True
-        last.start()
         with suppress(RuntimeError):
             worker.stop_now()
 
@@ -158,6 +168,9 @@ class Shift:
         worker.record.tell(
             Stopped(worker=worker.name, counts=worker.record.counts, seconds=seconds)
         )
+        worker.record.is_told(HURRIED_SECONDS_MAX if self._code else TOLD_SECONDS_MAX)
 
     def _tell_left(self, names: tuple[str, ...]) -> None:
-        self.worker.record.tell(LeftBehind(worker=self.worker.name, names=names))
+        record = self.worker.record
+        record.tell(LeftBehind(worker=self.worker.name, names=names))
+        record.is_told(TOLD_SECONDS_MAX)

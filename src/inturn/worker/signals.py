@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C, heard on a thread of their own, whatever the main thread is doing."""
+"""SIGTERM, Ctrl-C and SIGHUP, heard on a thread of their own, whatever the main thread does."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
-HEARD = (signal.SIGTERM, signal.SIGINT)
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-SAME_SECONDS = {signal.SIGTERM: 0.5, signal.SIGINT: 0.1}
+SAME_SECONDS = {signal.SIGTERM: 0.5, signal.SIGINT: 0.1, signal.SIGHUP: 0.5}
 """The same signal again within so long is the same one. ``timeout`` sends it to its child and to
-the group that its child is in. Ctrl-C is pressed by a person, who may well be quick."""
+the group that its child is in. Ctrl-C is pressed by a person, who may well be quick. SIGHUP is the
+same as SIGTERM: a supervisor may send both."""
+
+
+def heard_here() -> tuple[signal.Signals, ...]:
+    """Return the signals to hear: not SIGHUP if that is ignored, by ``nohup``, or the app's own."""
+    leaves = signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    return tuple(one for one in HEARD if leaves or one != signal.SIGHUP)
 
 
 class Signalled:
@@ -30,9 +37,10 @@ class Signalled:
     def count(self, number: signal.Signals) -> int:
         """Return the how-many-th signal this is; 0 if it was counted a moment ago."""
         now = self._now()
-        if number in self._heard_at and now - self._heard_at[number] < SAME_SECONDS[number]:
+        alike = signal.SIGTERM if number == signal.SIGHUP else number
+        if alike in self._heard_at and now - self._heard_at[alike] < SAME_SECONDS[number]:
             return 0
-        self._heard_at[number] = now
+        self._heard_at[alike] = now
         self._times += 1
         return self._times
 
@@ -47,13 +55,14 @@ class SignalThread:
     def __init__(self, hear: Callable[[signal.Signals], None]) -> None:
         self._hear = hear
         self._mine, self._noted = socket.socketpair()
+        self._mine.setblocking(True)  # an app may have given every new socket a timeout
         self._noted.setblocking(False)
         self._before: dict[signal.Signals, Any] = {}
         self._thread = threading.Thread(target=self._listen, name="inturn-signals", daemon=True)
 
     def __enter__(self) -> Self:
         self._fd_before = signal.set_wakeup_fd(self._noted.fileno(), warn_on_full_buffer=False)
-        for one in HEARD:
+        for one in heard_here():
             self._before[one] = signal.signal(one, self._be_there)
         self._thread.start()
         _forks.entered = self
@@ -81,7 +90,7 @@ class SignalThread:
     def _listen(self) -> None:
         while noted := self._mine.recv(64):
             for number in noted:
-                if number in HEARD:
+                if number in self._before:
                     self._hear(signal.Signals(number))
 
     def _be_there(self, number: int, _frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from types import CodeType, FrameType
 from typing import TypeVar
@@ -20,6 +21,8 @@ GRACE_SECONDS = 1.0
 
 SAY_SECONDS = 60.0
 """How long the log is silent about a kind that blocks the loop, after it was named."""
+
+JOIN_SECONDS_MAX = 5.0  # for a thread that may be writing to a log that nobody reads
 
 AGAIN_SECONDS = 0.01  # until a deadline that came before its call began is looked at again
 
@@ -45,6 +48,7 @@ class Watch:
         self._holder: FrameType | None = None  # the handler that held the loop at the last look …
         self._held_since = 0.0  # … and since when, for the clock, it did
         self._said_at: dict[str | None, float] = {}
+        self._to_say: list[Callable[[], None]] = []  # when nobody is kept waiting by it
         self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
 
     def learn(self, kinds: Mapping[CodeType, str]) -> None:
@@ -62,7 +66,7 @@ class Watch:
             with self._changed:
                 self._stopped = True
                 self._changed.notify()
-            self._thread.join()
+            self._thread.join(JOIN_SECONDS_MAX)
 
     def call(self, kind: str, seconds: float, function: Callable[[], Answer]) -> Answer:
         """Call a handler on this thread; raise ``TimeoutError`` if it took longer than allowed."""
@@ -85,13 +89,21 @@ class Watch:
         return answer
 
     def _run(self) -> None:
-        with self._changed:
-            while not self._stopped:
+        while not self._stopped:
+            with self._changed:
                 now = monotonic()
                 due = [self._look(now, deadline) for deadline in self._deadlines]
                 self._looks_at = min([now + self._loop_seconds_max / 4, *due])
                 self._look_at_loop(now)
-                self._changed.wait(max(0.0, self._looks_at - monotonic()))
+                if not (self._to_say or self._stopped):
+                    self._changed.wait(max(0.0, self._looks_at - monotonic()))
+            self._say()
+
+    def _say(self) -> None:
+        """Write what there is to say, while others come and go: the log may take its time."""
+        to_say, self._to_say = self._to_say, []
+        for say in to_say:
+            say()
 
     def _look(self, now: float, deadline: Deadline) -> float:
         """Do what is due about a deadline; return when to look again."""
@@ -105,7 +117,9 @@ class Watch:
             return late_at
         if not deadline.said:
             deadline.said = True
-            log_not_ended(deadline.kind, deadline.seconds, on_thread=True)
+            self._to_say.append(
+                partial(log_not_ended, deadline.kind, deadline.seconds, on_thread=True)
+            )
         return float("inf")
 
     def _look_at_loop(self, now: float) -> None:
@@ -143,9 +157,9 @@ class Watch:
         self._said_at[kind] = now
         where = f"{at.f_code.co_filename}:{at.f_lineno}"
         if alone >= self._loop_seconds_max:
-            log_loop_blocked(kind, alone, where)
+            self._to_say.append(partial(log_loop_blocked, kind, alone, where))
         else:
-            log_loop_crowded(kind, together, where)
+            self._to_say.append(partial(log_loop_crowded, kind, together, where))
 
 
 def took_too_long(seconds: float) -> TimeoutError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
@@ -13,9 +12,8 @@ from typing import Any
 
 from inturn.executor import Executor
 from inturn.model import bounds, worker_events
-from inturn.model.admissible import check_name, check_number, check_queues, check_whole, listed
+from inturn.model.admissible import check_number, check_queues, check_whole, listed
 from inturn.model.errors import StoreError
-from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
@@ -31,11 +29,12 @@ from inturn.worker.last_look import LastLook
 from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
-from inturn.worker.presence import Presence
+from inturn.worker.presence import Presence, named
 from inturn.worker.quarantine import Quarantine
 from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
+from inturn.worker.spent import WorkerSpent
 from inturn.worker.telling import Telling
 from inturn.worker.uncut import uncut
 from inturn.worker.vitals import UNUSABLE, Vitals
@@ -87,8 +86,7 @@ class Worker:
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("sweep_seconds", sweep_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("loop_seconds_max", loop_seconds_max, 0.001, bounds.LEASE_SECONDS_MAX)
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}" if name is None else name
-        check_name("worker", self.name, bounds.WORKER_CHARS_MAX)
+        self.name = named(name)
         self.lease_seconds, self.sweep_seconds = float(lease_seconds), float(sweep_seconds)
         self.kinds = tuple(sorted(app.jobs))
         self._slots, self._jobs_max = slots, jobs_max
@@ -144,8 +142,10 @@ class Worker:
         leased to workers of this name, or of this name and a number, who are dead. ``began``:
         called when the start hooks have run and work begins: the store has answered the first
         claim, or is to be asked again. One that may never be used is an error instead. When this
-        is cancelled, what runs is given back, as by ``stop_now``.
+        is cancelled, what runs is given back, as by ``stop_now``. A worker runs once.
         """
+        if self._loop is not None:
+            raise WorkerSpent(self.name)
         self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         waking = self._waking = Waking(self._ready)
