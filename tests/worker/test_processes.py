@@ -173,6 +173,46 @@ async def test_however_a_child_ends_it_is_a_failed_attempt_and_the_worker_lives(
         assert (await result_of(jobs.where, 7))[0] == 7
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("exit", "SystemExit: it called sys.exit(3)"),
+        ("interrupt", "KeyboardInterrupt: the handler raised it by itself"),
+        ("cancel all", "CancelledError: the handler raised it by itself"),
+    ],
+)
+async def test_a_task_beside_a_handler_ends_the_attempt_and_not_the_child(
+    jobs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("INTURN_TEST_PIDS", str(pids))
+    async with working(jobs.app, slots=1):
+        reason = await reason_of(jobs.ends_beside, how)
+        _, pid = await result_of(jobs.where, 7)
+    assert reason.startswith(f"failed 2 times, the last time: {said}")
+    assert {int(one) for one in pids.read_text().split()} == {pid}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a thread",
+        "every thread of the pool",
+        "a stubborn task",
+        "a stubborn generator",
+        "a task that exits when it is cancelled",
+    ],
+)
+async def test_an_attempt_in_a_child_ends_with_its_handler_though_that_left_something(
+    jobs: ModuleType, what: str
+) -> None:
+    async with working(jobs.app, slots=1):
+        first = await result_of(jobs.leaves, what)
+        assert await result_of(jobs.leaves, what) == first
+        assert (await result_of(jobs.where_async, 7)) == (7, first)
+    await until(lambda: not is_alive(first))
+
+
 async def test_a_handler_in_a_child_decides_what_becomes_of_its_job(
     jobs: ModuleType, tmp_path: Path
 ) -> None:
