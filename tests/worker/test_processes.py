@@ -335,6 +335,60 @@ async def test_children_die_with_a_worker_that_is_killed(script: Path, tmp_path:
     await until(lambda: not is_alive(pid))
 
 
+MOVING = """
+import asyncio, os
+import inturn
+
+app = inturn.App("sqlite:///work.db")
+
+@app.job(attempts=1)
+async def moves() -> None:
+    os.chdir("elsewhere")
+
+@app.job(process=True, attempts=1)
+def dies() -> None:
+    os._exit(3)
+
+@app.job(process=True)
+def submits() -> str:
+    moves.submit_sync()
+    return os.getcwd()
+
+async def main():
+    worker = inturn.Worker(app, slots=1)
+    running = asyncio.create_task(worker.run())
+    await (await moves.submit()).result(timeout=60)
+    try:
+        await (await dies.submit()).result(timeout=60)
+    except inturn.JobFailed:
+        pass
+    print(await (await submits.submit()).result(timeout=60))
+    worker.stop()
+    await running
+    await app.open()
+    found = await app.run(lambda store: store.jobs(kind="moves"))
+    print(len(found.rows), "in one store")
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_child_begins_where_its_worker_did_though_a_handler_changed_the_folder(
+    tmp_path: Path,
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "program.py").write_text(MOVING)
+    ran = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [str(tmp_path), "2 in one store"]
+    assert not list(elsewhere.iterdir())
+
+
 def test_a_job_that_a_child_could_not_find_is_refused_when_it_is_declared() -> None:
     app = App("sqlite:///:memory:")
 

@@ -118,7 +118,7 @@ class Child:
         for kind, module in welcome.modules.items():
             try:
                 job = find_job(welcome.program.load(module), kind)
-                if job is not None and job.app.url != welcome.store:
+                if job is not None and job.app.address != welcome.store:
                     job.app.use(welcome.store)
             except BaseException as error:
                 why = keepable(describe(error))

@@ -41,6 +41,7 @@ class Children:
     def __init__(self, jobs: Sequence[Job[Any, Any]]) -> None:
         self._jobs = jobs
         self._guard = Guard()
+        self._folder = _here()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -102,10 +103,10 @@ class Children:
         ending.add_done_callback(self._ending.discard)
 
     async def _new(self) -> Child:
-        child = await Child.start(self._guard)
+        child = await Child.start(self._guard, _if_there(self._folder))
         try:
             modules = {job.kind: job.module for job in self._jobs}
-            [store] = {job.app.url for job in self._jobs}
+            [store] = {job.app.address for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
                 ready = await child.welcome(wire.Welcome(Program.here(), modules, store))
             for kind, why in ready.missing.items():
@@ -130,11 +131,12 @@ class Child:
         self._process, self._reader, self._writer = process, reader, writer
 
     @classmethod
-    async def start(cls, guard: Guard) -> Child:
+    async def start(cls, guard: Guard, folder: str | None) -> Child:
         """Start a process of its own session, so that it can be killed with all it started.
 
         It is spawned and not forked, for a worker has threads, and shares nothing with it but
-        standard output and error.
+        standard output and error. It begins where the worker did, for what it imports and opens
+        may be named from there.
         """
         ours, theirs = socket.socketpair()
         path = msgspec.json.encode(sys.path)
@@ -148,6 +150,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
+                    cwd=folder,
                 )
             except BaseException:
                 writer.close()
@@ -229,6 +232,18 @@ async def _answer(ask: wire.Ask, way: Way) -> wire.Answer:
     except StoreError as error:
         return wire.Answer(ask.number, error=str(error))
     return wire.Answer(ask.number)
+
+
+def _here() -> str | None:
+    """Return the folder that this process is in, unless someone removed it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
+def _if_there(folder: str | None) -> str | None:
+    return folder if folder is not None and os.path.isdir(folder) else None
 
 
 def _how(code: int) -> str:
