@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 
 ROOT = Path(__file__).parents[2]
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 @pytest_asyncio.fixture(params=["sqlite", "postgres"])
@@ -243,6 +245,29 @@ async def test_a_child_is_killed_at_its_timeout_with_all_that_it_started(
         pids = [int(pid) for pid in path.read_text().split()]
         await until(lambda: not any(map(is_alive, pids)))
         assert (await result_of(jobs.where, 7))[0] == 7
+
+
+@pytest.fixture
+def like_the_first_process() -> Iterator[None]:
+    """Let this process be given the orphans among its descendants, as in a container."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
+
+
+@pytest.mark.usefixtures("like_the_first_process")
+async def test_what_was_killed_with_a_child_leaves_no_zombie_to_the_first_process(
+    jobs: ModuleType, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    mine = await asyncio.create_subprocess_exec("sleep", "0.01")
+    async with working(jobs.app):
+        while not path.exists():
+            await reason_of(jobs.hangs, str(path))
+        for pid in path.read_text().split():
+            await until(lambda: not Path(f"/proc/{pid}").exists())  # noqa: B023
+    assert await mine.wait() == 0
 
 
 async def test_a_child_whose_lease_is_lost_hears_of_it_or_is_killed(

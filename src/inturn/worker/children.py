@@ -27,6 +27,8 @@ from inturn.worker.watch import took_too_long
 IDLE_SECONDS = 60.0  # a child without work is ended after this
 END_SECONDS_MAX = 5.0  # for one that was asked to end
 START_SECONDS_MAX = 120.0  # for one that imports its modules
+REAP_SECONDS_MAX = 5.0  # for those that were killed with one to be gone
+REAP_LOOK_SECONDS = 0.01
 DRAIN_SECONDS = 0.5  # for the last words of one that is gone
 
 _BOOT = (
@@ -183,6 +185,7 @@ class Child:
         self._kill()
         await self._process.wait()
         self._writer.close()
+        await self._reap()
 
     async def end(self) -> None:
         """Let it end by itself, or else end it."""
@@ -195,6 +198,19 @@ class Child:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _reap(self) -> None:
+        """Wait for those that were killed with it, if they have become children of this process.
+
+        To the first process of a container they do, and nobody else would wait for them. They are
+        known by their group, so that no child of anyone else's is waited for here.
+        """
+        with contextlib.suppress(ChildProcessError, TimeoutError):
+            async with asyncio.timeout(REAP_SECONDS_MAX):
+                while True:
+                    pid, _ = os.waitpid(-self._process.pid, os.WNOHANG)  # noqa: ASYNC222
+                    if not pid:
+                        await asyncio.sleep(REAP_LOOK_SECONDS)
 
     async def _hear(self) -> wire.Word:
         """Wait for a word. The process may be gone while something that it forked keeps the line
