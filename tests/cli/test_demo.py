@@ -18,6 +18,7 @@ from inturn.demo.diary import Diary, Entry, Event
 from inturn.demo.summary import Summary, duplicates, order_violations, taken_over
 from inturn.model.job import NewJob
 from tests.cli.support import INHERITED
+from tests.processes.support import children
 
 # The demo with more patience than people have: a busy machine may stand still for a while.
 PROGRAM = """
@@ -70,9 +71,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     }
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+def start(folder: Path, *options: str, through: Sequence[str] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*COMMAND, *options],
+        [*through, *COMMAND, *options],
         env={
             **INHERITED,
             "TMPDIR": str(folder),
@@ -126,7 +127,9 @@ def test_the_demo_gives_its_summary_as_json(played: dict[str, Played]) -> None:
     assert summary == expected
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
 def test_the_demo_stops_cleanly_when_it_is_interrupted(
     tmp_path: Path, stop: signal.Signals, code: int
 ) -> None:
@@ -138,6 +141,27 @@ def test_the_demo_stops_cleanly_when_it_is_interrupted(
     assert "Stopped." in said
     assert not list(tmp_path.iterdir())
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def test_the_workers_of_a_demo_that_is_killed_end_as_well(tmp_path: Path) -> None:
+    demo = start(tmp_path)
+    workers = workers_at_work(tmp_path)
+    others = set(children(demo.pid))
+    demo.kill()
+    demo.communicate(timeout=SECONDS_MAX)
+    patience = time.monotonic() + 60
+    while left := [pid for pid in workers | others if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < patience, left
+        time.sleep(0.05)
+
+
+def test_a_demo_that_nohup_started_plays_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    demo = start(tmp_path, through=("nohup",))
+    workers_at_work(tmp_path)
+    demo.send_signal(signal.SIGHUP)
+    said, _ = demo.communicate(timeout=SECONDS_MAX)
+    assert demo.returncode == 0
+    assert "all as promised" in said
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,25 @@ def test_streams_that_the_shell_closed_do_no_harm(sqlite_url: str) -> None:
     assert wrong.returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("submit", "x", "--payload", "-"), "nothing was given on stdin"),
+        (("dead", "retry", "--all"), "nobody is there to ask. Pass --yes."),
+    ],
+)
+def test_a_stdin_that_the_shell_closed_is_one_with_nothing_in_it(
+    sqlite_url: str, arguments: tuple[str, ...], said: str
+) -> None:
+    command = shlex.join([*COMMAND, *arguments, "--store", sqlite_url])
+    for stdin in ("<&-", "< /dev/null"):
+        ran = subprocess.run(
+            f"{command} {stdin}", shell=True, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert said in ran.stderr
+
+
 def test_a_folder_that_is_gone_does_no_harm(sqlite_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()

@@ -89,7 +89,8 @@ def test_a_flag_comes_before_the_variable_and_that_before_pyproject(
     assert run(["work", *target]) == 0
     monkeypatch.setenv(variable, "")  # as if there were none
     assert run(["work", *target]) == 0
-    assert tuple(one[name] for one in told) == meant
+    whole = tuple(tmp_path / one if isinstance(one, Path) else one for one in meant)
+    assert tuple(one[name] for one in told) == whole
 
 
 def test_help_names_every_variable(sqlite_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,11 @@ def count_on_thread(key: str, n: int, seconds: float = 0.0) -> None:
     time.sleep(seconds)
 
 
+@app.job
+async def change_folder(path: str) -> None:
+    os.chdir(path)
+
+
 @app.job(attempts=3)
 async def hold(ctx: Context, name: str) -> None:
     effect("began", name, ctx.attempt)

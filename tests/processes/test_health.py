@@ -16,8 +16,8 @@ import pytest
 
 from tests.cli.conftest import migrate
 from tests.postgres_server import PostgresServer, free_port
-from tests.processes.jobs import count, hold, hold_loop
-from tests.processes.support import Place, children, until
+from tests.processes.jobs import change_folder, count, hold, hold_loop
+from tests.processes.support import ROOT, Place, children, until
 
 BRIEF = ("--lease", "2s", "--sweep", "500ms")
 
@@ -54,6 +54,24 @@ def test_a_worker_whose_loop_is_blocked_is_not_well(sqlite_place: Place) -> None
     until_status(port, 200)
     until(lambda: age_seconds(file) < 2.0)
     assert asked(port, "/")[0] == 404
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert not file.exists()
+
+
+def test_a_health_file_stays_where_it_was_named_though_a_handler_changes_the_folder(
+    sqlite_place: Place,
+) -> None:
+    place = sqlite_place
+    file, elsewhere = place.folder / "health", place.folder / "a" / "b" / "c"
+    elsewhere.mkdir(parents=True)
+    named = os.path.relpath(file, ROOT)
+    worker = place.work("--health-file", named)
+    until(file.exists)
+    place.submit(change_folder.call(str(elsewhere)))
+    place.until_done()
+    changed = time.time()
+    until(lambda: file.stat().st_mtime > changed + 2.0)
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
     assert not file.exists()

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -292,6 +293,36 @@ def test_an_app_without_a_store_says_how_to_give_one(monkeypatch: pytest.MonkeyP
         App()
     monkeypatch.setenv("INTURN_STORE", "sqlite:///:memory:")
     assert App().url == "sqlite:///:memory:"
+
+
+async def test_a_relative_path_is_one_file_for_the_life_of_an_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    app, moved = App("sqlite:///work.db?synchronous=normal"), App("sqlite:///other.db")
+    moved.use("sqlite:///used.db")
+    monkeypatch.chdir(elsewhere)
+    for one in (app, moved):
+        await one.migrate()
+        for _ in range(2):  # what it was connected with at first, and what it is afterwards
+            async with one:
+                pass
+    assert sorted(path.name for path in here.iterdir()) == ["used.db", "work.db"]
+    assert not list(elsewhere.iterdir())
+    assert app.url == "sqlite:///work.db?synchronous=normal"
+
+
+def test_an_app_can_be_made_in_a_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert App("sqlite:///work.db").address == "sqlite:///work.db"
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

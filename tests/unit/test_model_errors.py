@@ -16,7 +16,7 @@ from inturn.testing.errors import DrainTimeout
 EVERY_ERROR = [
     error
     for _, error in inspect.getmembers(errors, inspect.isclass)
-    if error.__module__ == errors.__name__
+    if issubclass(error, errors.InturnError)
 ]
 ONE, TWO = new_id(), new_id()
 

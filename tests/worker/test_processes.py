@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 
 ROOT = Path(__file__).parents[2]
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 @pytest_asyncio.fixture(params=["sqlite", "postgres"])
@@ -173,6 +175,46 @@ async def test_however_a_child_ends_it_is_a_failed_attempt_and_the_worker_lives(
         assert (await result_of(jobs.where, 7))[0] == 7
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("exit", "SystemExit: it called sys.exit(3)"),
+        ("interrupt", "KeyboardInterrupt: the handler raised it by itself"),
+        ("cancel all", "CancelledError: the handler raised it by itself"),
+    ],
+)
+async def test_a_task_beside_a_handler_ends_the_attempt_and_not_the_child(
+    jobs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("INTURN_TEST_PIDS", str(pids))
+    async with working(jobs.app, slots=1):
+        reason = await reason_of(jobs.ends_beside, how)
+        _, pid = await result_of(jobs.where, 7)
+    assert reason.startswith(f"failed 2 times, the last time: {said}")
+    assert {int(one) for one in pids.read_text().split()} == {pid}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a thread",
+        "every thread of the pool",
+        "a stubborn task",
+        "a stubborn generator",
+        "a task that exits when it is cancelled",
+    ],
+)
+async def test_an_attempt_in_a_child_ends_with_its_handler_though_that_left_something(
+    jobs: ModuleType, what: str
+) -> None:
+    async with working(jobs.app, slots=1):
+        first = await result_of(jobs.leaves, what)
+        assert await result_of(jobs.leaves, what) == first
+        assert (await result_of(jobs.where_async, 7)) == (7, first)
+    await until(lambda: not is_alive(first))
+
+
 async def test_a_handler_in_a_child_decides_what_becomes_of_its_job(
     jobs: ModuleType, tmp_path: Path
 ) -> None:
@@ -203,6 +245,29 @@ async def test_a_child_is_killed_at_its_timeout_with_all_that_it_started(
         pids = [int(pid) for pid in path.read_text().split()]
         await until(lambda: not any(map(is_alive, pids)))
         assert (await result_of(jobs.where, 7))[0] == 7
+
+
+@pytest.fixture
+def like_the_first_process() -> Iterator[None]:
+    """Let this process be given the orphans among its descendants, as in a container."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
+
+
+@pytest.mark.usefixtures("like_the_first_process")
+async def test_what_was_killed_with_a_child_leaves_no_zombie_to_the_first_process(
+    jobs: ModuleType, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    mine = await asyncio.create_subprocess_exec("sleep", "0.01")
+    async with working(jobs.app):
+        while not path.exists():
+            await reason_of(jobs.hangs, str(path))
+        for pid in path.read_text().split():
+            await until(lambda: not Path(f"/proc/{pid}").exists())  # noqa: B023
+    assert await mine.wait() == 0
 
 
 async def test_a_child_whose_lease_is_lost_hears_of_it_or_is_killed(
@@ -293,6 +358,60 @@ async def test_children_die_with_a_worker_that_is_killed(script: Path, tmp_path:
         worker.kill()
         await worker.wait()
     await until(lambda: not is_alive(pid))
+
+
+MOVING = """
+import asyncio, os
+import inturn
+
+app = inturn.App("sqlite:///work.db")
+
+@app.job(attempts=1)
+async def moves() -> None:
+    os.chdir("elsewhere")
+
+@app.job(process=True, attempts=1)
+def dies() -> None:
+    os._exit(3)
+
+@app.job(process=True)
+def submits() -> str:
+    moves.submit_sync()
+    return os.getcwd()
+
+async def main():
+    worker = inturn.Worker(app, slots=1)
+    running = asyncio.create_task(worker.run())
+    await (await moves.submit()).result(timeout=60)
+    try:
+        await (await dies.submit()).result(timeout=60)
+    except inturn.JobFailed:
+        pass
+    print(await (await submits.submit()).result(timeout=60))
+    worker.stop()
+    await running
+    await app.open()
+    found = await app.run(lambda store: store.jobs(kind="moves"))
+    print(len(found.rows), "in one store")
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_child_begins_where_its_worker_did_though_a_handler_changed_the_folder(
+    tmp_path: Path,
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "program.py").write_text(MOVING)
+    ran = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [str(tmp_path), "2 in one store"]
+    assert not list(elsewhere.iterdir())
 
 
 def test_a_job_that_a_child_could_not_find_is_refused_when_it_is_declared() -> None:

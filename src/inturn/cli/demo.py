@@ -42,8 +42,10 @@ def run(*, as_json: bool = False) -> None:
 
 
 async def _played(screen: Screen) -> Summary:
-    """Play the demo; let SIGTERM end it as Ctrl-C does, or its workers would stay for good."""
+    """Play the demo; let SIGTERM and a closed terminal end it as Ctrl-C does, files and all."""
     playing = asyncio.current_task()
     assert playing is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
     return await play(screen)

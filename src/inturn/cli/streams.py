@@ -1,4 +1,4 @@
-"""Standard output and error, made fit to be written to whatever the shell did with them."""
+"""Standard input, output and error, made fit for use whatever the shell did with them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from io import TextIOWrapper
 
 
 def mend_streams() -> None:
-    """Let what is closed go nowhere, and spell out what an encoding cannot."""
+    """Let what is closed go nowhere or hold nothing, and spell out what an encoding cannot."""
+    # In the order of their numbers: the lowest that is free is given to what is opened next.
+    if sys.stdin is None:  # the shell closed it: <&-
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the shell closed it: >&-
+        if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

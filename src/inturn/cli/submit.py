@@ -113,7 +113,9 @@ def _submit(
 def read_payload(given: str) -> str:
     """Return the JSON text that was given: as it is, from stdin (-), or from a file (@name)."""
     if given == "-":
-        return _text(_bounded(sys.stdin.buffer), "stdin")
+        if found := _text(_bounded(sys.stdin.buffer), "stdin"):
+            return found
+        raise InvalidPayload("nothing was given on stdin. A payload is JSON: null is the least.")
     if not given.startswith("@"):
         return given
     name = given[1:]

@@ -21,6 +21,7 @@ from inturn.cli.options import flag, seconds
 from inturn.cli.settings import VARIABLE, Address, work_home
 from inturn.model import bounds
 from inturn.model.errors import BadInput
+from inturn.store.address import anchored
 
 if TYPE_CHECKING:
     # What runs workers is imported where it is needed, so that the other commands start fast.
@@ -181,6 +182,8 @@ def _work(
         sweep_seconds=sweep,
         until_empty=drain,
     )
+    # A handler may leave the folder that it is named from.
+    health_file = None if health_file is None else call.folder / health_file
     desk = _Desk(health_file, health_port, health_host)
     number = _number(processes)
     if number == 1:
@@ -259,7 +262,7 @@ def _named_store(call: Call) -> Address | None:
     """
     address = call.find_address()
     if address is not None:
-        os.environ[VARIABLE] = address.url
+        os.environ[VARIABLE] = anchored(address.url)
     return address
 
 

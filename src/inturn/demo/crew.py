@@ -1,16 +1,18 @@
-"""The crew: workers that are processes of their own, started with ``inturn work``."""
+"""The crew: workers that are processes of their own, as those of ``inturn work --processes``."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
 from inturn.demo.diary import VARIABLE
 
-COMMAND = (sys.executable, "-m", "inturn.cli.main", "work", "inturn.demo.shop:app")
+COMMAND = (sys.executable, "-m", "inturn.cli.member")
+TARGET = "inturn.demo.shop:app"
 LEASE_SECONDS = 5.0  # a busy machine may stand still for a while, and is not dead
 SWEEP_SECONDS = 0.5
 STOP_SECONDS_MAX = 10.0
@@ -22,22 +24,38 @@ class Crew:
     def __init__(self, url: str, diary: Path) -> None:
         self._url, self._diary = url, diary
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._lines: list[socket.socket] = []
         self._log = diary.with_name("workers.log")
 
     async def start(self, name: str) -> None:
-        """Start a worker."""
-        options = ("--store", self._url, "--name", name, "--slots", "1")
-        times = ("--lease", f"{LEASE_SECONDS}s", "--sweep", f"{SWEEP_SECONDS}s")
-        with self._log.open("ab") as log:
+        """Start a worker, on a line whose end is its end, however the demo is ended."""
+        # Imported here, so that the commands that run no worker start fast.
+        from inturn.worker.line import Begin, spoken
+        from inturn.worker.settings import WorkSettings
+
+        settings = WorkSettings(
+            target=TARGET,
+            folder=str(self._diary.parent),
+            name=name,
+            store=self._url,
+            slots=1,
+            lease_seconds=LEASE_SECONDS,
+            sweep_seconds=SWEEP_SECONDS,
+        )
+        begin = Begin(settings, as_json=False, debug=False, crew_is_up=False)
+        line, its = socket.socketpair()
+        self._lines.append(line)
+        with its, self._log.open("ab") as log:
             self._processes[name] = await asyncio.create_subprocess_exec(
                 *COMMAND,
-                *options,
-                *times,
                 env={**os.environ, VARIABLE: str(self._diary)},
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=its.fileno(),
                 stdout=log,
                 stderr=log,
+                process_group=0,  # Ctrl-C is for the demo, which stops them
             )
+        line.sendall(spoken(begin))
+        line.shutdown(socket.SHUT_RD)  # what it reports is not needed: the diary tells
 
     def name_of(self, pid: int) -> str:
         """Return the name of the worker with a process id."""
@@ -66,6 +84,9 @@ class Crew:
                 if process.returncode is None:
                     process.kill()
             return [await process.wait() for process in living]
+        finally:
+            for line in self._lines:
+                line.close()
 
     def said(self) -> str:
         """Return the end of what the workers wrote, for when something is wrong."""

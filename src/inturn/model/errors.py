@@ -58,16 +58,32 @@ import shlex
 from collections.abc import Iterable
 from uuid import UUID
 
-from inturn.model import bounds
+# A name said twice is one that is imported from here. One import a module:
+# isort: off
+from inturn.model.error import (
+    BadInput as BadInput,
+    InturnError as InturnError,
+)
+from inturn.model.full_errors import (
+    EnqueueTimeout as EnqueueTimeout,
+    QueueFull as QueueFull,
+    ShardFull as ShardFull,
+)
+from inturn.model.store_errors import (
+    FunctionsDiffer as FunctionsDiffer,
+    NoRights as NoRights,
+    SchemaMissing as SchemaMissing,
+    SchemaTaken as SchemaTaken,
+    SchemaTooNew as SchemaTooNew,
+    StoreBusy as StoreBusy,
+    StoreError as StoreError,
+    StoreFull as StoreFull,
+    StoreReplaced as StoreReplaced,
+    StoreUnavailable as StoreUnavailable,
+)
+
+# isort: on
 from inturn.model.spelling import whole
-
-
-class InturnError(Exception):
-    """The root of every error that inturn raises."""
-
-
-class BadInput(InturnError, ValueError):
-    """What was asked for cannot be; nothing was stored."""
 
 
 class InvalidPayload(BadInput):
@@ -183,91 +199,6 @@ class JobConflict(InturnError):
             f"job {job} is in this store already, with another queue, kind, key or payload. A job "
             f"never changes once it is accepted: leave the ids of new jobs to inturn."
         )
-
-
-class QueueFull(InturnError):
-    """A bound on depth was reached; nothing was stored. ``retry_seconds``: when to come back."""
-
-    def __init__(
-        self,
-        queue: str,
-        key: str | None,
-        depth: int,
-        depth_max: int,
-        added: int = 1,
-        retry_seconds: int = bounds.COME_BACK_SECONDS_DEFAULT,
-    ) -> None:
-        self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
-        self.added, self.retry_seconds = added, retry_seconds
-        where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
-        advice = f"Come back in about {retry_seconds} s, add workers, or raise its bound"
-        if added > depth_max:
-            advice = "So many never fit: send smaller batches, or raise its bound"
-        super().__init__(
-            f"{where} holds {depth} jobs and may hold {depth_max}; there is no room for "
-            f"{added} more. {advice}."
-        )
-
-
-class ShardFull(QueueFull):
-    """An executor has no room for a job: its shard, all shards, or its store's queue is full."""
-
-    def __init__(
-        self,
-        key: str,
-        shard: int,
-        length: int,
-        capacity: int,
-        added: int = 1,
-        *,
-        queue: str | None = None,
-        is_total: bool = False,
-    ) -> None:
-        self.queue, self.key = queue or "executor", key
-        self.depth, self.depth_max = length, capacity
-        self._is_stored, self.is_total = queue is not None, is_total
-        self.added, self.retry_seconds = added, bounds.COME_BACK_SECONDS_MIN
-        self.shard, self.length, self.capacity = shard, length, capacity
-        InturnError.__init__(self, f"{self._seen()}. {self._advice()}.")
-
-    def _seen(self) -> str:
-        where = f"shard {self.shard} of the executor, where key {self.key!r} belongs,"
-        if self._is_stored:
-            where = f"queue {self.queue!r} of the executor's store, where key {self.key!r} belongs,"
-        elif self.is_total:
-            where = "the executor, all its shards together,"
-        seen = f"{where} holds {self.length} waiting jobs of {self.capacity} that fit"
-        if self.length + self.added <= self.capacity:
-            return f"{seen}, and others came first who wait; there is no room for {self.added} more"
-        return f"{seen}; there is no room for {self.added} more"
-
-    def _advice(self) -> str:
-        bound = "depth_max" if self.is_total else "queue_size"
-        if self.added > self.capacity:
-            return f"So many never fit: submit fewer at a time, or raise {bound}"
-        return f"Submit more slowly, wait longer, or raise {bound}"
-
-
-class EnqueueTimeout(ShardFull, TimeoutError):
-    """An executor had no room for a job, and got none while the caller waited."""
-
-    def __init__(
-        self,
-        key: str,
-        shard: int,
-        length: int,
-        capacity: int,
-        added: int,
-        waited_seconds: float,
-        *,
-        queue: str | None = None,
-        is_total: bool = False,
-    ) -> None:
-        self.waited_seconds = waited_seconds
-        super().__init__(key, shard, length, capacity, added, queue=queue, is_total=is_total)
-
-    def _seen(self) -> str:
-        return f"{super()._seen()}, and none came free in {self.waited_seconds:g} s"
 
 
 class LeaseLost(InturnError):
@@ -443,57 +374,3 @@ class AttemptFailed(InturnError):
     def __init__(self, kind: str, job: UUID, attempt: int, said: str) -> None:
         self.kind, self.job, self.attempt, self.said = kind, job, attempt, said
         super().__init__(f"attempt {attempt} of job {kind!r} {job} failed: {said}")
-
-
-class StoreError(InturnError):
-    """The store could not do its work."""
-
-
-class StoreUnavailable(StoreError):
-    """The store cannot be reached, or went away in the middle."""
-
-
-class StoreBusy(StoreError):
-    """Someone else held a lock on the store, or all its connections, for too long."""
-
-
-class StoreFull(StoreError):
-    """There is no room left where the store keeps its data. Nothing was stored."""
-
-
-class StoreReplaced(StoreError):
-    """The store's file was deleted, or replaced by another, while it was open."""
-
-
-class SchemaMissing(StoreError):
-    """The store has no tables yet."""
-
-
-class SchemaTooNew(StoreError):
-    """The store was made by a newer inturn."""
-
-    def __init__(self, found: int, known: int) -> None:
-        self.found, self.known = found, known
-        super().__init__(
-            f"this store has schema version {found}; this inturn knows up to {known}. "
-            f"Upgrade inturn here, or point it at another store. Nothing was changed."
-        )
-
-
-class FunctionsDiffer(StoreError):
-    """The database has the functions of another inturn, on tables that are the same."""
-
-
-class SchemaTaken(StoreError):
-    """Where inturn's tables would be, there are others of the same names."""
-
-    def __init__(self, where: str, names: Iterable[str], instead: str) -> None:
-        self.names = tuple(sorted(names))
-        super().__init__(
-            f"{where} has {', '.join(self.names)} of its own, which inturn did not make, where "
-            f"inturn's tables would be. {instead} Nothing was changed."
-        )
-
-
-class NoRights(StoreError):
-    """The database user may not do this."""

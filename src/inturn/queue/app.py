@@ -270,7 +270,7 @@ class App:
         """Refuse a call of an app on another store: its workers would not find the job here."""
         if call.is_of(self) or call.app is None:
             return
-        if self.homes.is_private or call.app.url != self.url:
+        if self.homes.is_private or call.app.address != self.address:
             raise BadInput(
                 f"job {call.new.kind!r} is one of another app, on another store, whose workers "
                 f"would not find it here. Submit it through the app that declares it."
@@ -280,8 +280,13 @@ class App:
 
     @property
     def url(self) -> str:
-        """The store's URL."""
+        """The store's URL, as it was given."""
         return self.homes.url
+
+    @property
+    def address(self) -> str:
+        """The store's URL with the whole path of its file, in whichever folder the process is."""
+        return self.homes.address
 
     @property
     def clock(self) -> Clock | None:
@@ -314,7 +319,7 @@ class App:
 
     def spare_store(self) -> Store:
         """Return the store once more, not open: for a thread of its own."""
-        return connect(self.url, clock=self.clock)
+        return connect(self.address, clock=self.clock)
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Call the store, on the loop where it lives.

@@ -14,7 +14,7 @@ from inturn.model.errors import BadInput
 from inturn.model.forks import in_forked_child
 from inturn.queue.bridge import Bridge
 from inturn.queue.home import Home, HomeEnded, NotBegun, Opening, crossed, sent, waited
-from inturn.store.address import connect
+from inturn.store.address import anchored, connect
 from inturn.store.protocol import Store
 
 Answer = TypeVar("Answer")
@@ -38,6 +38,7 @@ class Homes:
 
     def __init__(self, url: str, clock: Clock | None) -> None:
         self.url, self.clock = url, clock
+        self.address = anchored(url)
         self._opening = self._connected()
         self._home: Home | None = None
         self._guests: Home | None = None
@@ -52,10 +53,11 @@ class Homes:
         if any(home is not None and home.opening.is_open for home in (self._home, self._guests)):
             raise BadInput("the app's store is open: name another before the app is first used.")
         clock = clock or self.clock
-        opening = Opening(connect(url, clock=clock))
+        address = anchored(url)
+        opening = Opening(connect(address, clock=clock))
         with self._settling_in:
             self._home = self._guests = None
-            self._opening, self.url, self.clock = opening, url, clock
+            self._opening, self.url, self.address, self.clock = opening, url, address, clock
 
     @property
     def is_private(self) -> bool:
@@ -197,7 +199,7 @@ class Homes:
         return self._home
 
     def _connected(self) -> Opening:
-        return Opening(connect(self.url, clock=self.clock))
+        return Opening(connect(self.address, clock=self.clock))
 
     def _new_opening(self) -> Opening:
         """Return the store for one more loop: the same one, if it serves any."""

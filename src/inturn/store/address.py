@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inturn.store.protocol import Store
 
 _SQLITE = "sqlite:///"
+_MEMORY = ":memory:"
 _EXAMPLES = (
     "sqlite:///work.db (a file here), sqlite:////var/lib/app/work.db (an absolute path), "
     "sqlite:///:memory:, postgresql://user@host/database"
@@ -46,6 +47,22 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
         return PostgresStore(url, clock=clock)
     shown = f"{scheme}://…" if separator else url
     raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")
+
+
+def anchored(url: str) -> str:
+    """Return a URL that names the same file wherever a process goes, as it does from this folder.
+
+    One whose folder is gone, or has a name that a URL could not hold, stays as it is.
+    """
+    _check_text(url)
+    path = url.removeprefix(_SQLITE)
+    if path == url or os.path.isabs(path) or path.partition("?")[0] == _MEMORY:
+        return url
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        return url
+    return url if "?" in folder else f"{_SQLITE}{os.path.join(folder, path)}"
 
 
 def is_same(url: str, other: str) -> bool:

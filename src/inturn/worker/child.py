@@ -18,13 +18,14 @@ from typing import Any, Literal, NoReturn
 
 from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.raised import describe
-from inturn.policy.settlement import Outcome, keepable
+from inturn.policy.settlement import keepable
 from inturn.policy.verdict import Release, Verdict
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Job
 from inturn.worker import wire
 from inturn.worker.attempt import Attempts
 from inturn.worker.lease_clock import lease_now
+from inturn.worker.own_loop import on_own_loop
 from inturn.worker.program import find_job
 
 LOOK_SECONDS = 1.0  # between two looks at who its parent is
@@ -117,7 +118,7 @@ class Child:
         for kind, module in welcome.modules.items():
             try:
                 job = find_job(welcome.program.load(module), kind)
-                if job is not None and job.app.url != welcome.store:
+                if job is not None and job.app.address != welcome.store:
                     job.app.use(welcome.store)
             except BaseException as error:
                 why = keepable(describe(error))
@@ -138,14 +139,12 @@ class Child:
         if not attempts.is_on_loop:
             return attempts.on_thread(begin.token, begin.job, way).verdict
 
-        async def on_loop() -> Outcome:
-            try:
-                return await attempts.on_loop(begin.token, begin.job, way)
-            finally:
-                # Its connections live on this loop, which ends with the attempt.
-                await self._jobs[begin.job.kind].app.close()
-
-        return asyncio.run(on_loop()).verdict
+        # The store's connections live on this loop, which ends with the attempt.
+        close = self._jobs[begin.job.kind].app.close
+        try:
+            return on_own_loop(attempts.on_loop(begin.token, begin.job, way), close).verdict
+        except BaseException as error:  # of a task beside the handler; or it cancelled itself
+            return attempts.failed(begin.job, error)
 
     def _listen(self) -> None:
         try:

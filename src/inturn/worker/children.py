@@ -27,6 +27,8 @@ from inturn.worker.watch import took_too_long
 IDLE_SECONDS = 60.0  # a child without work is ended after this
 END_SECONDS_MAX = 5.0  # for one that was asked to end
 START_SECONDS_MAX = 120.0  # for one that imports its modules
+REAP_SECONDS_MAX = 5.0  # for those that were killed with one to be gone
+REAP_LOOK_SECONDS = 0.01
 DRAIN_SECONDS = 0.5  # for the last words of one that is gone
 
 _BOOT = (
@@ -41,6 +43,7 @@ class Children:
     def __init__(self, jobs: Sequence[Job[Any, Any]]) -> None:
         self._jobs = jobs
         self._guard = Guard()
+        self._folder = _here()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -102,10 +105,10 @@ class Children:
         ending.add_done_callback(self._ending.discard)
 
     async def _new(self) -> Child:
-        child = await Child.start(self._guard)
+        child = await Child.start(self._guard, _if_there(self._folder))
         try:
             modules = {job.kind: job.module for job in self._jobs}
-            [store] = {job.app.url for job in self._jobs}
+            [store] = {job.app.address for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
                 ready = await child.welcome(wire.Welcome(Program.here(), modules, store))
             for kind, why in ready.missing.items():
@@ -130,11 +133,12 @@ class Child:
         self._process, self._reader, self._writer = process, reader, writer
 
     @classmethod
-    async def start(cls, guard: Guard) -> Child:
+    async def start(cls, guard: Guard, folder: str | None) -> Child:
         """Start a process of its own session, so that it can be killed with all it started.
 
         It is spawned and not forked, for a worker has threads, and shares nothing with it but
-        standard output and error.
+        standard output and error. It begins where the worker did, for what it imports and opens
+        may be named from there.
         """
         ours, theirs = socket.socketpair()
         theirs.setblocking(True)  # in the child, too: an app may give every new socket a timeout
@@ -149,6 +153,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
+                    cwd=folder,
                 )
             except BaseException:
                 writer.close()
@@ -181,6 +186,7 @@ class Child:
         self._kill()
         await self._process.wait()
         self._writer.close()
+        await self._reap()
 
     async def end(self) -> None:
         """Let it end by itself, or else end it."""
@@ -193,6 +199,19 @@ class Child:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _reap(self) -> None:
+        """Wait for those that were killed with it, if they have become children of this process.
+
+        To the first process of a container they do, and nobody else would wait for them. They are
+        known by their group, so that no child of anyone else's is waited for here.
+        """
+        with contextlib.suppress(ChildProcessError, TimeoutError):
+            async with asyncio.timeout(REAP_SECONDS_MAX):
+                while True:
+                    pid, _ = os.waitpid(-self._process.pid, os.WNOHANG)  # noqa: ASYNC222
+                    if not pid:
+                        await asyncio.sleep(REAP_LOOK_SECONDS)
 
     async def _hear(self) -> wire.Word:
         """Wait for a word. The process may be gone while something that it forked keeps the line
@@ -230,6 +249,18 @@ async def _answer(ask: wire.Ask, way: Way) -> wire.Answer:
     except StoreError as error:
         return wire.Answer(ask.number, error=str(error))
     return wire.Answer(ask.number)
+
+
+def _here() -> str | None:
+    """Return the folder that this process is in, unless someone removed it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
+def _if_there(folder: str | None) -> str | None:
+    return folder if folder is not None and os.path.isdir(folder) else None
 
 
 def _how(code: int) -> str:

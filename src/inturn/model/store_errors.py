@@ -1,0 +1,61 @@
+"""Errors of a store: it cannot be reached, or cannot be used as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inturn.model.error import InturnError
+
+
+class StoreError(InturnError):
+    """The store could not do its work."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, or went away in the middle."""
+
+
+class StoreBusy(StoreError):
+    """Someone else held a lock on the store, or all its connections, for too long."""
+
+
+class StoreFull(StoreError):
+    """There is no room left where the store keeps its data. Nothing was stored."""
+
+
+class StoreReplaced(StoreError):
+    """The store's file was deleted, or replaced by another, while it was open."""
+
+
+class SchemaMissing(StoreError):
+    """The store has no tables yet."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was made by a newer inturn."""
+
+    def __init__(self, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"this store has schema version {found}; this inturn knows up to {known}. "
+            f"Upgrade inturn here, or point it at another store. Nothing was changed."
+        )
+
+
+class FunctionsDiffer(StoreError):
+    """The database has the functions of another inturn, on tables that are the same."""
+
+
+class SchemaTaken(StoreError):
+    """Where inturn's tables would be, there are others of the same names."""
+
+    def __init__(self, where: str, names: Iterable[str], instead: str) -> None:
+        self.names = tuple(sorted(names))
+        super().__init__(
+            f"{where} has {', '.join(self.names)} of its own, which inturn did not make, where "
+            f"inturn's tables would be. {instead} Nothing was changed."
+        )
+
+
+class NoRights(StoreError):
+    """The database user may not do this."""
