@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 
 async def uncut(working: asyncio.Task[None], hurry: Callable[[], None]) -> None:
