@@ -65,6 +65,7 @@ class DatabaseServer:
     def __init__(self, url: str) -> None:
         """Use the server that ``url`` names; its database is the one we administer from."""
         self._admin_url = url
+        self._admin: psycopg.Connection | None = None
 
     def url(self, database: str) -> str:
         """Return the address of ``database`` on this server."""
@@ -100,9 +101,23 @@ class DatabaseServer:
         finally:
             self.drop_database(name)
 
+    def hang_up(self) -> None:
+        """Close the connection that we administer from; who makes a database opens it again."""
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
     def _administer(self, statement: sql.Composed) -> None:
-        with psycopg.connect(self._admin_url, autocommit=True) as connection:
-            connection.execute(statement)
+        """Run a statement on a connection that is kept: a new one costs more than most of them."""
+        if self._admin is not None:
+            try:
+                self._admin.execute(statement)
+                return
+            except psycopg.OperationalError:
+                if not self._admin.closed:
+                    raise
+        self._admin = psycopg.connect(self._admin_url, autocommit=True)
+        self._admin.execute(statement)
 
 
 class PostgresServer(DatabaseServer):
@@ -122,6 +137,7 @@ class PostgresServer(DatabaseServer):
         self.log_path = self.directory / "log"
         self._data = self.directory / "data"
         self._settings = SETTINGS | (settings or {})
+        self._admin = None
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -159,6 +175,7 @@ class PostgresServer(DatabaseServer):
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop the server: ``fast`` rolls back and writes all to disk, ``immediate`` is a crash."""
+        self.hang_up()
         if self._process is None:
             return
         self._process.send_signal(signal.SIGINT if mode == "fast" else signal.SIGQUIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from inturn.cli.settings import work_defaults
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from tests.cli.support import (
+    Cli,
     Ran,
     Terminal,
     on_store,
@@ -249,11 +251,13 @@ def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there
         ("lease = true", "lease must be a number of seconds or text, not True."),
     ],
 )
-def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str, said: str) -> None:
+def test_a_setting_of_pyproject_that_cannot_be_is_refused(
+    shop: Path, line: str, said: str, sqlite_cli: Cli
+) -> None:
     write_pyproject(shop, f"[tool.inturn.work]\n{line}\n")
     with pytest.raises(BadInput, match=re.escape(said)):
         work_defaults(shop)
-    ran = work("shop:app")
+    ran = sqlite_cli.bare("work", "shop:app", "--drain")
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
 
@@ -264,13 +268,27 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(shop: Path, line: str,
         (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
         (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
         (("--sweep", "nan"), "'nan' is no length of time"),
-        (("--lease", "0"), "lease_seconds"),
         (("--slots", "0"), "--slots"),
+        (("--health-port", "65536"), "--health-port"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_refused_before_anything_is_imported(
+    arguments: tuple[str, ...], said: str, sqlite_cli: Cli
+) -> None:
+    ran = sqlite_cli.bare("work", "shop:app", "--drain", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "shop" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--lease", "0"), "lease_seconds"),
         (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
         (("--processes", "many"), "or auto, not 'many'"),
         (("--queue", ""), "queue"),
         (("--name", "x" * 201), "worker"),
-        (("--health-port", "65536"), "--health-port"),
         (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
         (("--health-file", "no/such/folder"), "the health file cannot be written"),
         (("--health-file", "shop.py"), "shop.py is no health file: it is not empty."),

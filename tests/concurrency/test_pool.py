@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
 import psycopg
 import pytest
 
 from inturn.model.errors import NoRights, StoreBusy, StoreUnavailable
 from inturn.store.address import connect
+from inturn.store.postgres import arrays
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
@@ -63,6 +65,39 @@ async def test_connections_are_called_as_the_url_says(
 ) -> None:
     async with opened(f"{database}{asked}") as store, store.transaction() as t:
         assert await t.execute("select current_setting('application_name')") == [(called,)]
+
+
+async def test_a_new_connection_asks_no_server_what_our_arrays_are(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    ask = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
+
+    async def noted(connection: Any, types: Any, timeout: Any) -> Any:
+        asked.append(types)
+        return await ask(connection, types, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
+    async with opened(database) as store:
+        await enqueue(store, job("a"))
+        await enqueue(store, *(job("a") for _ in range(3)), *(job(None) for _ in range(3)))
+        await drain(store)
+        await store.jobs()
+        await store.queues()
+        assert await store.check() == []
+    assert asked == []
+
+
+def test_our_arrays_have_the_numbers_that_the_catalogue_gives_them(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            "select t.typname, t.oid::int, a.oid::int, a.typname, a.typdelim "
+            "from pg_type t join pg_type a on a.oid = t.typarray "
+            "where t.typname = any(%s) and t.typnamespace = 'pg_catalog'::regnamespace",
+            [list(arrays.NUMBERS)],
+        ).fetchall()
+    assert {name: (oid, array) for name, oid, array, *_ in rows} == arrays.NUMBERS
+    assert all(tuple(said) == (f"_{name}", ",") for name, _, _, *said in rows)
 
 
 async def test_who_waits_for_a_connection_gets_the_one_that_is_given_back(database: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
+from inturn.store.postgres.arrays import tell_arrays
 from inturn.store.postgres.faults import GONE, told, told_connecting
 from inturn.store.postgres.patience import Patience, trouble_of
 from inturn.store.postgres.url import application_name, read_url
@@ -120,6 +121,7 @@ class Pool:
                 server_settings={} if self.pooler else self._settings,
                 statement_cache_size=0 if self.pooler else 100,
                 max_inactive_connection_lifetime=60.0,
+                init=tell_arrays,
                 reset=_as_it_is,
             )
             self._at_hand.append(await pool.acquire())
@@ -226,6 +228,7 @@ class Pool:
                 statement_cache_size=0,
             )
             try:
+                await tell_arrays(connection)
                 return await verb(connection)
             finally:
                 await connection.close()
