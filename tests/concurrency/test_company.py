@@ -132,6 +132,24 @@ async def test_connections_are_cut_under_them_and_each_job_is_stored_once(
     assert len(await drain(store)) == 5 * 120
 
 
+@pytest.mark.parametrize("unsent", [True, False], ids=["new", "perhaps known"])
+@pytest.mark.parametrize("key", [None, "a"], ids=["open", "keyed"])
+async def test_a_lone_job_whose_connection_is_cut_is_stored_once(
+    store: PostgresStore, key: str | None, unsent: bool
+) -> None:
+    """Whenever that is: before it was sent, while it is written, or with its answer."""
+    await enqueue(store, job(key))
+    sent = [job(key, unsent=unsent) for _ in range(60)]
+    async with store.transaction() as transaction:
+        for number, one in enumerate(sent):
+            accepting = asyncio.ensure_future(store.enqueue([one]))
+            await asyncio.sleep(number % 6 * 0.0002)
+            await transaction.execute(CUT_ALL + " and pid <> pg_backend_pid()")
+            [ticket] = await quickly(accepting)
+            assert ticket.id == one.id
+    assert sorted((await drain(store))[1:]) == sorted(one.id for one in sent)
+
+
 async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> None:
     store = PostgresStore(database)
     await store.open()

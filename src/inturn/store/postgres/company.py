@@ -60,12 +60,19 @@ class Company:
         self._timer: asyncio.TimerHandle | None = None
         self._errands: set[asyncio.Task[None]] = set()
 
+    def has_only(self, job: NewJob) -> bool:
+        """Say whether a job could be sent by itself, and would have to wait for no other."""
+        return not (self._under_way or self._apart) and (
+            is_plain(job) and len(job.payload) <= SMALL_CHARS_MAX
+        )
+
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs, all or none."""
         if not self._is_sociable(jobs):
             return await self._alone(jobs)
         if not self._under_way:
-            return await self._lead(jobs)
+            with self:
+                return await self._alone(jobs)
         enqueue = Enqueue(jobs)
         self._waiting.append(enqueue)
         if self._timer is None:
@@ -81,14 +88,14 @@ class Company:
             and not (self._apart and any(line in self._apart for line in _lines(jobs)))
         )
 
-    async def _lead(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+    def __enter__(self) -> None:
+        """Be under way: others wait meanwhile."""
         self._under_way += 1
-        try:
-            return await self._alone(jobs)
-        finally:
-            self._under_way -= 1
-            if self._waiting:
-                self._send_waiting()
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1
+        if self._waiting:
+            self._send_waiting()
 
     def _send_waiting(self) -> None:
         """Send what waits, in as many statements as it takes."""
@@ -110,15 +117,11 @@ class Company:
         return group
 
     async def _send(self, group: Sequence[Enqueue]) -> None:
-        self._under_way += 1
-        try:
+        with self:
             if len(group) == 1:
                 await self._send_alone(group[0])
             else:
                 await self._send_together(group)
-        finally:
-            self._under_way -= 1
-            self._send_waiting()
 
     async def _send_together(self, group: Sequence[Enqueue]) -> None:
         try:

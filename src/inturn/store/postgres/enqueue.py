@@ -27,7 +27,37 @@ async def enqueue(
         return await _accept(connection, jobs, now)
     if len(jobs) > 1:
         return await _accept_plain(connection, jobs, now, "accept_plain")
-    return [await _accept_one(connection, jobs[0], now, lanes)]
+    return [await accept_one(connection, jobs[0], now, lanes)]
+
+
+async def accept_one(
+    connection: Connection, job: NewJob, now: datetime | None, lanes: OpenLanes | None
+) -> Ticket:
+    """Accept a job that goes straight to its lane."""
+    sort = sort_of(job)
+    known, uses = None, 0
+    if job.key is not None:
+        lanes = None
+    elif lanes is not None:
+        known, uses = lanes.take(sort)
+    lane, position = await connection.fetchval(
+        query("accept_one"),
+        job.id,
+        job.queue,
+        job.key,
+        job.kind,
+        job.payload,
+        job.priority,
+        job.round,
+        job.attempts_max,
+        job.timeout_seconds,
+        now,
+        known,
+        job.unsent,
+    )
+    if lanes is not None:
+        lanes.learn(sort, lane, uses + 1 if lane == known else 0)
+    return Ticket(job.id, lane, position)
 
 
 async def enqueue_together(
@@ -70,35 +100,6 @@ async def _accept(
         now,
     )
     return [Ticket(*row[1:]) for row in rows]
-
-
-async def _accept_one(
-    connection: Connection, job: NewJob, now: datetime | None, lanes: OpenLanes | None
-) -> Ticket:
-    sort = sort_of(job)
-    known, uses = None, 0
-    if job.key is not None:
-        lanes = None
-    elif lanes is not None:
-        known, uses = lanes.take(sort)
-    lane, position = await connection.fetchval(
-        query("accept_one"),
-        job.id,
-        job.queue,
-        job.key,
-        job.kind,
-        job.payload,
-        job.priority,
-        job.round,
-        job.attempts_max,
-        job.timeout_seconds,
-        now,
-        known,
-        job.unsent,
-    )
-    if lanes is not None:
-        lanes.learn(sort, lane, uses + 1 if lane == known else 0)
-    return Ticket(job.id, lane, position)
 
 
 async def _accept_plain(

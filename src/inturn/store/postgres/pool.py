@@ -66,9 +66,7 @@ class Lent:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            # A server that is silent does not answer either that it has given up the statement.
-            with contextlib.suppress(*GONE):
-                await self._pool.release(self._connection, timeout=RELEASE_SECONDS_MAX)
+            await released(self._pool, self._connection)
         elif not self._lender.keep(self._pool, self._connection):
             await self._pool.release(self._connection)
 
@@ -155,13 +153,19 @@ class Pool:
         """Lend a connection."""
         return Lent(self)
 
+    def take_now(self) -> tuple[asyncpg.Pool[asyncpg.Record], Connection] | None:
+        """Take a connection that lies at hand, if there is one that lives."""
+        if self._pool is None or not self._at_hand or not _lives(self._at_hand[-1]):
+            return None
+        return self._pool, self._at_hand.pop()
+
     async def take(self) -> tuple[asyncpg.Pool[asyncpg.Record], Connection]:
         """Take a connection that lies at hand, or else wait for one of the pool's."""
         if (pool := self._pool) is None:
             raise StoreUnavailable("the store is not open. Call open() first.")
         while self._at_hand:
             connection = self._at_hand.pop()
-            if not connection.is_closed():
+            if _lives(connection):
                 return pool, connection
             await pool.release(connection)
         self._waiting += 1
@@ -279,6 +283,21 @@ class Pool:
                 self.trouble = None
                 return answer
             await asyncio.sleep(pause)
+
+
+def _lives(connection: Connection) -> bool:
+    """Say whether a connection is open, and was not taken back by its pool because it is not."""
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:
+        return False
+
+
+async def released(pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> None:
+    """Give back a connection on which something failed, or was cancelled."""
+    # A server that is silent does not answer either that it has given up the statement.
+    with contextlib.suppress(*GONE):
+        await pool.release(connection, timeout=RELEASE_SECONDS_MAX)
 
 
 async def _reset(connection: Connection) -> None:

@@ -12,14 +12,22 @@ from inturn.model.errors import QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.accept import accept_rest, check_same, with_time
 from inturn.store.postgres.company import Company
-from inturn.store.postgres.enqueue import enqueue, enqueue_together
-from inturn.store.postgres.faults import told
+from inturn.store.postgres.enqueue import accept_one, enqueue, enqueue_together
+from inturn.store.postgres.faults import GONE, told
 from inturn.store.postgres.open_lanes import OpenLanes
-from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.pool import Connection, Pool, released
 from inturn.store.postgres.sql import query
 
 RETRIES_MAX = 10
 """So often an enqueue of a known job is tried again: each time nothing of it was stored."""
+
+AGAIN = (
+    *GONE,
+    asyncpg.UniqueViolationError,
+    asyncpg.SerializationError,
+    asyncpg.InternalServerError,
+)
+"""What a second try may mend, if it looks first for what the first has stored."""
 
 
 class Producer:
@@ -34,6 +42,8 @@ class Producer:
         """Accept jobs in a transaction of our own, which other enqueues may share."""
         try:
             with self._pool.working:
+                if len(jobs) == 1 and self._company.has_only(jobs[0]):
+                    return await self._at_once(jobs)
                 return await self._company.enqueue(jobs)
         except QueueFull as full:
             raise await self._with_time(full) from full
@@ -52,6 +62,28 @@ class Producer:
                 "a job of this batch was accepted before, in this transaction or another, and "
                 "PostgreSQL has given this transaction up: roll it back and leave the job out."
             ) from error
+
+    async def _at_once(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept a job that goes straight to its lane and has no company, as most do, over a
+        connection that lies at hand. What comes in between is left to the way with patience.
+        """
+        with self._company:
+            if (taken := self._pool.take_now()) is None:
+                return await self._alone(jobs)
+            pool, connection = taken
+            try:
+                ticket = await accept_one(connection, jobs[0], self._now(), self._lanes)
+            except BaseException as error:
+                await released(pool, connection)
+                if not isinstance(error, AGAIN):
+                    with told():
+                        raise
+            else:
+                self._pool.trouble = None
+                if not self._pool.keep(pool, connection):
+                    await pool.release(connection)
+                return [ticket]
+            return await self._alone(jobs, again=True)
 
     async def _together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         async with self._pool.connection() as connection:
