@@ -7,7 +7,6 @@ has to wait costs no more than its call, and what one leaves in context variable
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Generator
 from contextvars import Context
@@ -20,6 +19,7 @@ from inturn.executor.fork import end_fork
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
+from inturn.model.forks import here
 from inturn.policy.raised import is_a
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LoopSlots:
         self._parked: list[Slot] = []
         self._awake = 0
         self._ended = False
-        self._pid = os.getpid()
+        self._origin = here()
 
     def give(self, lane: Lane) -> None:
         """Have a slot run the head of a lane. On the loop's thread only."""
@@ -155,7 +155,7 @@ class LoopSlots:
         A slot that was interrupted is left, because an interruption that came too late for one
         job must not strike the next.
         """
-        turns, given = self.turns, self._given
+        turns, given, origin = self.turns, self._given, self._origin
         done, interrupted = turns.done, slot.worker.cancelling
         until = monotonic() + HOG_SECONDS_MAX
         while lane is not None:
@@ -181,7 +181,7 @@ class LoopSlots:
             except BaseException as error:  # whatever it is, it ends the attempt, not the slot
                 failed = error
             else:
-                if os.getpid() != self._pid:
+                if origin.is_left:
                     end_fork(RuntimeError("it awaits, and the loop is its parent's"))
                 self._rest(slot)
                 try:
@@ -190,7 +190,7 @@ class LoopSlots:
                     failed = error
                 self._rise(slot)
                 until = monotonic() + HOG_SECONDS_MAX
-            if os.getpid() != self._pid:
+            if origin.is_left:
                 end_fork(failed)
             if listening:
                 seconds = perf_counter() - began

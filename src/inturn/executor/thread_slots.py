@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextvars import Context
 from queue import SimpleQueue
@@ -15,6 +14,7 @@ from inturn.executor.fork import end_fork
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
+from inturn.model.forks import here
 
 if TYPE_CHECKING:
     from inturn.executor.turns import Turns
@@ -33,7 +33,7 @@ class ThreadSlots:
         self._given = 0  # lanes that no thread has taken yet
         self._idle = 0
         self._threads: list[SlotThread] = []
-        self.pid = os.getpid()
+        self.origin = here()
 
     def give(self, lane: Lane) -> None:
         """Have a thread run the head of a lane that has a slot."""
@@ -115,7 +115,7 @@ class SlotThread(threading.Thread):
             value = context.run(ticket.call)  # type: ignore[arg-type]
         except BaseException as error:  # whatever it is, it ends the attempt and not the thread
             failed = error
-        if os.getpid() != self.slots.pid:
+        if self.slots.origin.is_left:
             end_fork(failed)
         if failed is None and type(value) is CoroutineType:  # a lambda, say, around an async def
             ticket.begun = value, context

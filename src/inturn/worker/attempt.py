@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,6 +17,7 @@ from inturn.executor.fork import end_fork
 from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
+from inturn.model.forks import here
 from inturn.model.job import LeasedJob
 from inturn.policy.raised import describe, is_a
 from inturn.policy.retry import RetryLater, RetryPolicy, after_failure
@@ -46,7 +46,7 @@ class Attempts:
         self._watch = watch
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
-        self._pid = os.getpid()
+        self._origin = here()
         self.is_on_loop = job.is_async or self._is_surrounded
         self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
         self.is_plain = job.is_async and not self._has_context
@@ -183,7 +183,7 @@ class Attempts:
         """End a process that a handler forked and that came back here: it must not go on as if it
         were the worker.
         """
-        if os.getpid() != self._pid:
+        if self._origin.is_left:
             end_fork(error)
 
 

@@ -14,6 +14,7 @@ from inturn.executor import Executor
 from inturn.model import bounds, worker_events
 from inturn.model.admissible import check_number, check_queues, check_whole, listed
 from inturn.model.errors import StoreError
+from inturn.model.forks import here
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
@@ -119,11 +120,10 @@ class Worker:
             lost=self._lose,
             reclaimed=self._take_back,
         )
-        self._at_once = False
-        self._last_look = LastLook()
+        self._at_once, self._last_look = False, LastLook()
         self._began: Callable[[], None] | None = None  # until it was called
         self._limit: asyncio.Timeout | None = None
-        self._pid = os.getpid()
+        self._origin = here()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waking: Waking | None = None
 
@@ -147,7 +147,7 @@ class Worker:
         if self._loop is not None:
             raise WorkerSpent(self.name)
         self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
-        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        self._loop, self._origin = asyncio.get_running_loop(), here()
         waking = self._waking = Waking(self._ready)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.app.keep_open())
@@ -327,7 +327,7 @@ class Worker:
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
-        if os.getpid() != self._pid:
+        if self._origin.is_left:
             os._exit(1)  # forked by a handler, on the loop: it must not go on as if it were us
         now = monotonic()
         self._give_back(now)
