@@ -94,6 +94,45 @@ def test_a_store_that_is_named_counts_more_than_the_apps_own(
     assert "or pass --store" not in line  # which is nothing to those who submit
 
 
+OPENED = """
+import os
+import inturn
+
+app, other = inturn.App(), inturn.App()
+
+@app.job
+async def order() -> None: ...
+
+app.sync(app.migrate())
+order.submit_sync()
+os.makedirs("sub", exist_ok=True)
+os.chdir("sub")
+"""
+
+
+def test_an_app_that_uses_its_store_and_leaves_the_folder_while_it_is_imported_is_worked_for(
+    shop: Path, named: dict[str, str]
+) -> None:
+    (shop / "shop.py").write_text(OPENED)
+    ran = work(**named)
+    assert (ran.code, "1 job done" in ran.out) == (0, True), ran.err
+    assert states() == {"order": JobState.DONE}
+    assert not (shop / "sub" / "named.db").exists()
+
+
+def test_a_store_that_is_named_is_in_the_folder_of_the_command_wherever_the_app_goes(
+    shop: Path, named: dict[str, str]
+) -> None:
+    leaving = 'app = inturn.App("sqlite:///own.db")\nos.makedirs("sub")\nos.chdir("sub")\n'
+    text = OPENED.partition("app.sync")[0]
+    (shop / "shop.py").write_text(
+        text.replace("app, other = inturn.App(), inturn.App()\n", leaving)
+    )
+    submit("order")
+    assert work(**named).code == 0
+    assert states() == {"order": JobState.DONE}
+
+
 def test_a_flag_comes_before_the_variable_and_that_before_pyproject(shop: Path) -> None:
     write_pyproject(shop, '[tool.inturn]\nstore = "sqlite:///of-pyproject.db"\n')
     variable = {"INTURN_STORE": "sqlite:///of-variable.db"}

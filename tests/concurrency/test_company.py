@@ -167,7 +167,9 @@ async def test_whatever_goes_wrong_with_all_of_them_nobody_waits_for_ever() -> N
     async def together(jobs: Sequence[NewJob]) -> list[Ticket]:
         raise StoreUnavailable("the store is not open.")
 
-    async def alone(jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+    async def alone(
+        jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
+    ) -> list[Ticket]:
         await asyncio.sleep(0)
         return [Ticket(one.id) for one in jobs]
 
@@ -192,7 +194,9 @@ class Till:
             raise StoreUnavailable("a lock would have to be waited for.")
         return await self._accept(jobs)
 
-    async def alone(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+    async def alone(
+        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
+    ) -> list[Ticket]:
         self.alone_keys += [one.key for one in jobs]
         return await self._accept(jobs)
 

@@ -15,8 +15,11 @@ import psycopg
 import pytest
 
 from inturn.model.errors import NoRights, StoreBusy, StoreUnavailable
+from inturn.model.job import NewJob, Ticket
 from inturn.store.address import connect
 from inturn.store.postgres import arrays
+from inturn.store.postgres import producer as producer_module
+from inturn.store.postgres.enqueue import accept_one
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
@@ -222,6 +225,34 @@ async def test_what_was_cut_off_and_then_finds_no_connection_may_be_committed(
             await quickly(verb)
         let_go.set()
         await quickly(other)
+
+
+async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_committed(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was told that nothing was sent would submit it again, and have it twice."""
+    is_stored, let_go = asyncio.Event(), asyncio.Event()
+
+    async def cut(connection: Any, one: NewJob, *rest: Any) -> Ticket:
+        await accept_one(connection, one, *rest)
+        is_stored.set()
+        await asyncio.sleep(0.05)
+        raise ConnectionResetError("cut")
+
+    async def occupy(store: PostgresStore) -> None:
+        await is_stored.wait()
+        async with store.transaction():
+            await let_go.wait()
+
+    async with opened(database, connections_max=1, patience_seconds=0.5) as store:
+        await store.enqueue([job()])
+        monkeypatch.setattr(producer_module, "accept_one", cut)
+        other = asyncio.ensure_future(occupy(store))
+        with pytest.raises(StoreUnavailable, match=r"cut.*may or may not be committed"):
+            await quickly(store.enqueue([job()]))
+        let_go.set()
+        await quickly(other)
+        assert len(await drain(store)) == 2
 
 
 @pytest.mark.parametrize("read", [PostgresStore.check, PostgresStore.jobs], ids=["check", "jobs"])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.support import COMMAND
 from tests.processes.jobs import fail, hold_thread
-from tests.processes.support import APP, ROOT, SECONDS_MAX, Place, until
+from tests.processes.support import APP, ROOT, SECONDS_MAX, Place, children, until
 
 FLAGS = [
     [],
@@ -29,6 +29,16 @@ def test_an_idle_worker_stops_though_nobody_reads_what_it_writes(
     with unread(sqlite_place, *flags) as worker:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(SECONDS_MAX) == 0
+    until(lambda: not sqlite_place.views())
+
+
+def test_an_idle_crew_ends_well_though_nobody_reads_it_and_all_of_it_is_signalled(
+    sqlite_place: Place,
+) -> None:
+    with unread(sqlite_place, "--processes", "2") as crew:
+        for pid in (*children(crew.pid), crew.pid):
+            os.kill(pid, signal.SIGTERM)
+        assert crew.wait(SECONDS_MAX) == 0
     until(lambda: not sqlite_place.views())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from inturn.model.errors import InvalidStoreURL
+from inturn.queue.app import App
 from inturn.store.address import connect
 from inturn.store.postgres.store import PostgresStore
 from inturn.store.sqlite.store import SqliteStore
@@ -16,6 +17,12 @@ from inturn.store.sqlite.store import SqliteStore
 def test_an_address_is_text(url: Any) -> None:
     with pytest.raises(InvalidStoreURL, match="must be text"):
         connect(url)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///", "sqlite:///?synchronous=normal"])
+def test_an_app_is_refused_an_address_that_names_no_file(url: str) -> None:
+    with pytest.raises(InvalidStoreURL, match="names no file"):
+        App(url)
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a\x00b", "postgresql://h/\x00", "sqlite:///\ud800"])

@@ -39,6 +39,15 @@ def test_what_raises_system_exit_on_the_loop_is_named_in_the_log_and_the_work_go
     assert said.exc_info is not None, "where it was raised"
 
 
+def test_what_raises_system_exit_in_the_moment_in_which_the_work_ends_is_not_its_end(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    async def end() -> None:
+        asyncio.get_running_loop().call_soon(fail_with, SystemExit(3))
+
+    _run_to_its_end(loop, end())
+
+
 def test_the_works_own_exit_ends_it(loop: asyncio.AbstractEventLoop) -> None:
     async def leave() -> None:
         raise SystemExit(3)

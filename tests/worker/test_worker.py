@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inturn.model import bounds
-from inturn.model.errors import BadInput, JobFailed, LeaseLost, ResultLost
+from inturn.model.errors import BadInput, HookFailed, JobFailed, LeaseLost, ResultLost
 from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
@@ -538,3 +538,24 @@ async def test_a_worker_that_is_run_a_second_time_says_that_it_runs_once(
     await running
     await Worker(app).run(until_empty=True)
     assert ran == [1, 2]
+
+
+async def test_a_worker_that_could_not_begin_may_be_run_again(app: App) -> None:
+    ran: list[int] = []
+    troubles = [ConnectionError]
+
+    @app.on_start
+    def connect() -> None:
+        if troubles:
+            raise troubles.pop()("no such host")
+
+    @app.job
+    async def work(n: int) -> None:
+        ran.append(n)
+
+    await work.submit(1)
+    worker = Worker(app)
+    with pytest.raises(HookFailed):
+        await worker.run(until_empty=True)
+    await worker.run(until_empty=True)
+    assert ran == [1]

@@ -18,7 +18,7 @@ from inturn.cli.exits import ExitCode, told
 from inturn.cli.journal import Journal
 from inturn.cli.streams import mend_streams
 from inturn.model.errors import StoreError
-from inturn.model.worker_events import Started, Stopped, Stopping, WorkerEvent
+from inturn.model.worker_events import Started, Stopping, WorkerEvent
 from inturn.worker.line import (
     Beat,
     Begin,
@@ -71,7 +71,7 @@ class _MemberShift:
         threading.Thread(
             target=self._obey, args=[orders], name="inturn-orders", daemon=True
         ).start()
-        shift = self._shift = Shift(self._begin.settings, self._hear)
+        shift = self._shift = Shift(self._begin.settings, self._hear, finished=self._finish)
         self._journal.open_log()
         threading.Thread(target=self._report, name="inturn-reports", daemon=True).start()
         try:
@@ -128,9 +128,11 @@ class _MemberShift:
         if isinstance(event, Started):
             self._is_up = True
             self._line.report(Up(event))
-        elif isinstance(event, Stopped):
-            self._line.report(self._beat())
-            self._line.report(Finished())
+
+    def _finish(self) -> None:
+        """Report that all is done, whether or not anyone reads what is printed of it."""
+        self._line.report(self._beat())
+        self._line.report(Finished())
 
     def _report(self) -> None:
         while True:

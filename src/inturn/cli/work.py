@@ -158,7 +158,7 @@ def _work(
     health_host: HealthHostOption = "127.0.0.1",
     drain: DrainOption = False,
 ) -> None:
-    """Run the jobs of an app, until SIGTERM or Ctrl-C; then finish what runs, and leave with 0.
+    """Run the jobs of an app, until SIGTERM, SIGHUP or Ctrl-C; finish what runs; leave with 0.
 
     A second signal gives back what runs and stops at once.
     """

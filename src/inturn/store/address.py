@@ -27,7 +27,7 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
     _check_text(url)
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite":
-        if not rest.startswith("/") or len(rest) < 2:
+        if not rest.startswith("/") or not rest[1:].partition("?")[0]:
             raise InvalidStoreURL(f"{url!r} names no file. Examples: {_EXAMPLES}.")
         from inturn.store.sqlite.store import SqliteStore
 
@@ -56,7 +56,7 @@ def anchored(url: str) -> str:
     """
     _check_text(url)
     path = url.removeprefix(_SQLITE)
-    if path == url or os.path.isabs(path) or path.partition("?")[0] == _MEMORY:
+    if path == url or os.path.isabs(path) or path.partition("?")[0] in ("", _MEMORY):
         return url
     try:
         folder = os.getcwd()

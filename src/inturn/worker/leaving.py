@@ -105,9 +105,10 @@ def _run_to_its_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, N
         try:
             loop.run_until_complete(main)
         except (SystemExit, KeyboardInterrupt) as error:
-            if main.done() or _is_ctrl_c(error):
+            if _is_ctrl_c(error):
                 raise
-            guarded(log_raised_on_loop, error)
+            if not (main.done() and not main.cancelled() and main.exception() is error):
+                guarded(log_raised_on_loop, error)
     main.result()
 
 

@@ -10,7 +10,7 @@ import msgspec
 from inturn.model import bounds, worker_events
 from inturn.model.errors import AppNotFound, InvalidStoreURL
 from inturn.queue.app import App
-from inturn.store.address import connect, is_same, without_password
+from inturn.store.address import anchored, connect, is_same, without_password
 from inturn.worker.target import find_app
 from inturn.worker.worker import Worker
 
@@ -43,10 +43,12 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def worker(self, listener: worker_events.Listener) -> tuple[Found, Worker]:
         """Import the app and make its worker; return what was found, too."""
+        meant = None if self.store is None else anchored(self.store)
         named, app = find_app(self.target, Path(self.folder))
         found = Found(named, app.url)
-        if self.store is not None and self.store != app.url:
-            app.use(self.store)
+        if self.store is not None and meant is not None and meant != app.address:
+            # As it was named, unless the app's module has left the folder that it is named from.
+            app.use(self.store if anchored(self.store) == meant else meant)
         _insist_on_work(named, app)
         return found, Worker(
             app,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
@@ -49,9 +50,16 @@ class Shift:
     reads: what is told of a stop is told beside it, and for its last words there is a moment only.
     """
 
-    def __init__(self, settings: WorkSettings, listener: Listener) -> None:
+    def __init__(
+        self,
+        settings: WorkSettings,
+        listener: Listener,
+        *,
+        finished: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``finished``: called when all is done, before that is told, which nobody may hear."""
         self._found, self.worker = settings.worker(listener)
-        self._settings = settings
+        self._settings, self._finished = settings, finished
         self._signalled = Signalled()
         self._code = 0
         self._began = monotonic()
@@ -165,6 +173,7 @@ class Shift:
     def _tell_end(self) -> None:
         worker = self.worker
         seconds = monotonic() - self._began
+        self._finished()
         worker.record.tell(
             Stopped(worker=worker.name, counts=worker.record.counts, seconds=seconds)
         )

@@ -14,7 +14,6 @@ from inturn.executor import Executor
 from inturn.model import bounds, worker_events
 from inturn.model.admissible import check_number, check_queues, check_whole, listed
 from inturn.model.errors import StoreError
-from inturn.model.forks import here
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
@@ -35,7 +34,7 @@ from inturn.worker.quarantine import Quarantine
 from inturn.worker.ready import Ready
 from inturn.worker.record import Record
 from inturn.worker.runs import Run
-from inturn.worker.spent import WorkerSpent
+from inturn.worker.spent import OneRun
 from inturn.worker.telling import Telling
 from inturn.worker.uncut import uncut
 from inturn.worker.vitals import UNUSABLE, Vitals
@@ -123,7 +122,7 @@ class Worker:
         self._at_once, self._last_look = False, LastLook()
         self._began: Callable[[], None] | None = None  # until it was called
         self._limit: asyncio.Timeout | None = None
-        self._origin = here()
+        self._once = OneRun(self.name)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waking: Waking | None = None
 
@@ -142,14 +141,14 @@ class Worker:
         leased to workers of this name, or of this name and a number, who are dead. ``began``:
         called when the start hooks have run and work begins: the store has answered the first
         claim, or is to be asked again. One that may never be used is an error instead. When this
-        is cancelled, what runs is given back, as by ``stop_now``. A worker runs once.
+        is cancelled, what runs is given back, as by ``stop_now``. Once begun, it runs once.
         """
-        if self._loop is not None:
-            raise WorkerSpent(self.name)
+        self._once.enter()
         self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
-        self._loop, self._origin = asyncio.get_running_loop(), here()
+        self._loop = asyncio.get_running_loop()
         waking = self._waking = Waking(self._ready)
         async with AsyncExitStack() as stack:
+            stack.callback(self._once.leave)
             await stack.enter_async_context(self.app.keep_open())
             self._store = await self.app.lend()
             self._telling = Telling(
@@ -165,6 +164,7 @@ class Worker:
             await self.app.hooks.start()
             stack.push_async_callback(self._children.stop)
             await self._children.start()
+            self._once.begin()
             stack.enter_context(self._watch.watching())
             await stack.enter_async_context(
                 beside(  # first: it may take a while to connect, and to end
@@ -327,7 +327,7 @@ class Worker:
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
-        if self._origin.is_left:
+        if self._once.origin.is_left:
             os._exit(1)  # forked by a handler, on the loop: it must not go on as if it were us
         now = monotonic()
         self._give_back(now)

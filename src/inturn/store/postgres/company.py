@@ -27,9 +27,14 @@ Line = tuple[str, str | None]
 
 
 class Alone(Protocol):
-    """Accepts one producer's jobs, which may be stored already if they are sent ``again``."""
+    """Accepts one producer's jobs, which may be stored already if they are sent ``again``.
 
-    async def __call__(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]: ...
+    ``cut``: what cut off the try before, if something did.
+    """
+
+    async def __call__(
+        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
+    ) -> list[Ticket]: ...
 
 
 class Enqueue:
@@ -129,24 +134,24 @@ class Company:
         except Exception as error:
             # Whose fault it was, if anyone's, shows when each is sent alone.
             for enqueue in group:
-                self._start(self._send_apart(enqueue, again=isinstance(error, GONE)))
+                self._start(self._send_apart(enqueue, error if isinstance(error, GONE) else None))
             return
         for enqueue in group:
             own = [next(tickets) for _ in enqueue.jobs]
             if not enqueue.tickets.done():
                 enqueue.tickets.set_result(own)
 
-    async def _send_apart(self, enqueue: Enqueue, *, again: bool) -> None:
+    async def _send_apart(self, enqueue: Enqueue, cut: Exception | None) -> None:
         lines = Counter(_lines(enqueue.jobs))
         self._apart += lines
         try:
-            await self._send_alone(enqueue, again=again)
+            await self._send_alone(enqueue, cut)
         finally:
             self._apart -= lines
 
-    async def _send_alone(self, enqueue: Enqueue, *, again: bool = False) -> None:
+    async def _send_alone(self, enqueue: Enqueue, cut: Exception | None = None) -> None:
         try:
-            tickets = await self._alone(enqueue.jobs, again=again)
+            tickets = await self._alone(enqueue.jobs, again=cut is not None, cut=cut)
         except Exception as error:
             if not enqueue.tickets.done():
                 enqueue.tickets.set_exception(error)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import asyncpg
 
-from inturn.model.errors import QueueFull, StoreError
+from inturn.model.errors import QueueFull, StoreBusy, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.accept import accept_rest, check_same, with_time
 from inturn.store.postgres.company import Company
@@ -78,18 +78,30 @@ class Producer:
                 if not isinstance(error, AGAIN):
                     with told():
                         raise
+                cut = error if isinstance(error, GONE) else None
             else:
                 self._pool.trouble = None
                 if not self._pool.keep(pool, connection):
                     await pool.release(connection)
                 return [ticket]
-            return await self._alone(jobs, again=True)
+            return await self._alone(jobs, again=True, cut=cut)
 
     async def _together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         async with self._pool.connection() as connection:
             return await enqueue_together(connection, jobs, self._now())
 
-    async def _alone(self, jobs: Sequence[NewJob], *, again: bool = False) -> list[Ticket]:
+    async def _alone(
+        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
+    ) -> list[Ticket]:
+        try:
+            return await self._patiently(jobs, again=again)
+        except StoreBusy as busy:
+            if cut is None:
+                raise
+            with told():  # an earlier try was sent, and may be committed
+                raise cut from busy
+
+    async def _patiently(self, jobs: Sequence[NewJob], *, again: bool) -> list[Ticket]:
         async def verb(connection: Connection) -> list[Ticket]:
             nonlocal again
             if again:
