@@ -337,7 +337,8 @@ async def test_an_error_that_cannot_be_judged_is_a_failure_like_any_other(
         await until_judged(ticket)
     view = await ticket.status()
     assert re.search(said, view.errors[0].error)
-    assert view.state is (JobState.DEAD if policy is ONCE else JobState.RETRYING)
+    is_tried_again = view.state is not JobState.DEAD or len(view.errors) > 1  # it may be by now
+    assert is_tried_again is (policy is not ONCE)
 
 
 async def until_judged(ticket: Ticket[None]) -> None:
