@@ -32,6 +32,7 @@ class Sizes:
     sqlite_jobs: int
     producer_seconds: float
     worker_part: int  # of the jobs that each contender's configuration names
+    submit_runs: int  # of each side, in turn: many short ones, for a disk has its moods
     submit_seconds: float
     latency_jobs: int
     memory_jobs: int
@@ -64,7 +65,8 @@ FULL = Sizes(
     sqlite_jobs=50_000,
     producer_seconds=2,
     worker_part=1,
-    submit_seconds=3,
+    submit_runs=9,
+    submit_seconds=1,
     latency_jobs=1_020,
     memory_jobs=1_000_000,
     backlog_depths=(1_000, 10_000, 100_000, 1_000_000),
@@ -96,6 +98,7 @@ QUICK = Sizes(
     sqlite_jobs=10_000,
     producer_seconds=0.5,
     worker_part=20,
+    submit_runs=1,
     submit_seconds=0.5,
     latency_jobs=60,
     memory_jobs=50_000,

@@ -49,9 +49,10 @@ def submit_sqlite(bench: Bench) -> list[Row]:
 def _submit(bench: Bench, store: str, raw: Side, *, counts: bool) -> list[Row]:
     sides: dict[str, Side] = {"raw rows": raw, "one submitter": _one, "100 submitters": _many}
     rates: dict[str, list[float]] = {name: [] for name in sides}
-    for run in range(bench.sizes.runs):
+    runs = bench.sizes.submit_runs
+    for run in range(runs):
         for name, side in sides.items():
-            bench.say(f"{name}, run {run + 1} of {bench.sizes.runs}")
+            bench.say(f"{name}, run {run + 1} of {runs}")
             rates[name].append(_measure(bench, store, side))
     one = rates["one submitter"]
     return [

@@ -66,12 +66,20 @@ class Homes:
 
     # Calls
 
+    def store_here(self) -> Store | None:
+        """Return the store if it is open and lives on this very loop, as nearly always: then
+        nothing is to be arranged, and the loop where a call runs does not end before the call.
+        """
+        home = self._home
+        if home is None or home.loop is not asyncio.get_running_loop() or not home.is_ready:
+            return None
+        return home.opening.store
+
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Call the store, on the loop where it lives for who comes from this one."""
+        if (store := self.store_here()) is not None:
+            return await verb(store)
         here = asyncio.get_running_loop()
-        home = self._home
-        if home is not None and home.loop is here and home.is_ready:
-            return await verb(home.opening.store)  # as nearly always: nothing is to be arranged
         while True:
             home = self._place(here)
             try:

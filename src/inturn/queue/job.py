@@ -108,7 +108,10 @@ class Job(Generic[P, R]):
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
         new = self._new(args, kwargs, unsent=True)
-        [accepted] = await repeated(self.app, sending([new]))
+        if (store := self.app.homes.store_here()) is not None:
+            [accepted] = await store.enqueue([new])
+        else:
+            [accepted] = await repeated(self.app, sending([new]))
         return Ticket(self.app, accepted, self.result_hint)
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
