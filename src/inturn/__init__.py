@@ -57,6 +57,8 @@ if TYPE_CHECKING:
         UnknownLane,
         UnknownQueue,
         WaitsForItself,
+        WorkerInherited,
+        WorkerSpent,
         WrongJob,
     )
     from inturn.policy.retry import Reject, RetryLater, RetryPolicy
@@ -131,6 +133,8 @@ __all__ = [
     "UnknownQueue",
     "WaitsForItself",
     "Worker",
+    "WorkerInherited",
+    "WorkerSpent",
     "WrongJob",
 ]
 

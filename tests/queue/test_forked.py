@@ -128,3 +128,26 @@ def test_an_executor_takes_no_jobs_in_a_child() -> None:
     said = run(EXECUTORS)
     assert said.startswith("ExecutorClosed: the executor belongs to the process")
     assert said.endswith("1 ran in the parent\n")
+
+
+INHERITED_WORKER = """
+from inturn import Worker
+
+note.submit_sync("anyone")
+app.sync(app.close())
+worker = Worker(app, name="w1")
+
+def run_it():
+    asyncio.run(worker.run(until_empty=True))
+
+print(in_child(run_it))
+asyncio.run(worker.run(until_empty=True))
+print(app.sync(waiting()))
+app.sync(app.close())
+"""
+
+
+def test_a_worker_that_was_made_before_a_fork_refuses_to_run_in_the_child(tmp_path: Path) -> None:
+    told, code, left = run(INHERITED_WORKER, f"sqlite:///{tmp_path}/work.db").splitlines()
+    assert told.startswith("WorkerInherited: worker w1 was made in the process that this one was")
+    assert (code, left) == ("1", "0")

@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 
 from inturn.model import bounds
-from inturn.model.errors import BadInput, HookFailed, JobFailed, LeaseLost, ResultLost
+from inturn.model.errors import (
+    BadInput,
+    HookFailed,
+    JobFailed,
+    LeaseLost,
+    ResultLost,
+    WorkerSpent,
+)
 from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import quarantine
-from inturn.worker.spent import WorkerSpent
 from inturn.worker.worker import Worker
 from tests.worker.conftest import prolonged, take_leases, until, working
 

@@ -29,6 +29,8 @@ InturnError
 ├── PayloadMismatch           a payload does not fit its handler any more
 ├── ResultMismatch            a result is not what its handler's annotation says
 ├── HookFailed                a hook of an app failed, so that its worker cannot begin
+├── WorkerSpent               a worker was to run a second time
+├── WorkerInherited           a worker was to run in a process forked since it was made
 ├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
@@ -275,6 +277,26 @@ class ResultMismatch(InturnError):
 
     def __init__(self, said: str) -> None:
         super().__init__(f"the result is not what the handler's annotation says: {whole(said)}")
+
+
+class WorkerSpent(InturnError):
+    """A worker was to run although it had run already, or still does. It did nothing."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(
+            f"worker {worker} has been run already, and a Worker runs once. Make another with "
+            f"Worker(app, …); the app, and what it has open, may be the same."
+        )
+
+
+class WorkerInherited(InturnError):
+    """A worker was to run in a process forked since it was made. It did nothing."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(
+            f"worker {worker} was made in the process that this one was forked from, and others "
+            f"would take the two for one. Make it where it runs: Worker(app, …) after the fork."
+        )
 
 
 class ChildDied(InturnError):

@@ -1,26 +1,16 @@
-"""A worker's one run, and what is said to whoever runs it again."""
+"""A worker's one run, and what is said to whoever runs it again, or elsewhere."""
 
 from __future__ import annotations
 
-from inturn.model.errors import InturnError
+from inturn.model.errors import WorkerInherited, WorkerSpent
 from inturn.model.forks import here
 
 
-class WorkerSpent(InturnError):
-    """A worker was to run although it had run already, or still does. It did nothing."""
-
-    def __init__(self, worker: str) -> None:
-        super().__init__(
-            f"worker {worker} has been run already, and a Worker runs once. Make another with "
-            f"Worker(app, …); the app, and what it has open, may be the same."
-        )
-
-
 class OneRun:
-    """Lets a worker run once. What keeps it from beginning, such as a store that is away, does not
-    count: it may be tried again.
+    """Lets a worker run once, and where it was made. What keeps it from beginning, such as a store
+    that is away, does not count: it may be tried again.
 
-    ``origin``: the process in which it runs.
+    ``origin``: the process in which it was made.
     """
 
     def __init__(self, worker: str) -> None:
@@ -30,9 +20,11 @@ class OneRun:
 
     def enter(self) -> None:
         """Begin a run, or refuse to."""
+        if self.origin.is_left:
+            raise WorkerInherited(self._worker)
         if self._is_under_way or self._has_begun:
             raise WorkerSpent(self._worker)
-        self._is_under_way, self.origin = True, here()
+        self._is_under_way = True
 
     def begin(self) -> None:
         """Let there be no other: from here on, things are started that cannot be started twice."""
