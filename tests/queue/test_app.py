@@ -112,6 +112,28 @@ async def test_what_using_leaves_out_stays_and_none_takes_a_key_away(app: App) -
     assert lane.using(key=None).call("a").new.key is None
 
 
+def test_what_a_decorator_left_on_a_function_changes_nothing_of_the_job() -> None:
+    def marked(function: Any) -> Any:
+        """As decorators that retry, rate or route do."""
+        marks = {"kind": "slow", "retry": object(), "timeout": 30.0, "app": None, "submit": 5}
+        for name, mark in {**marks, "options": None, "is_async": False, "arguments": ()}.items():
+            setattr(function, name, mark)
+        return function
+
+    @marked
+    async def fetch(url: str) -> str:
+        """Fetch it."""
+        return url
+
+    app = App("sqlite:///:memory:")
+    job: Any = app.job(attempts=3, timeout=5)(fetch)
+    new = job.call("x").new
+    assert (new.kind, new.attempts_max, new.timeout_seconds) == ("fetch", 3, 5)
+    assert (job.app, callable(job.submit), job.is_async) == (app, True, True)
+    assert (job.__name__, job.__doc__, job.__wrapped__) == ("fetch", "Fetch it.", fetch)
+    assert app.job(kind="other", attempts=2)(job).kind == "other"
+
+
 async def test_a_result_comes_back_as_its_type(app: App) -> None:
     ticket = await app.jobs["send"].submit("a")
     waiting = asyncio.create_task(ticket.result(timeout=10))

@@ -1,15 +1,18 @@
-"""A call knows whose job it is: another app's workers would not know what to do with it."""
+"""A call is one job, once, and knows whose: another app's workers would not know it."""
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from copy import copy, deepcopy
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from inturn import App, Call, Executor
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, UnknownDependency
+from inturn.model.events import Accepted
 from inturn.testing import private
 from inturn.worker.ends import Ends
 from inturn.worker.watcher import watched_app
@@ -81,3 +84,42 @@ async def test_a_copy_of_a_call_is_submitted_as_the_call_would_be(copied: object
             [ticket] = await app.submit_many([again])
             assert ticket.id == call.id
             assert call in {call}
+
+
+async def test_a_call_is_one_job_and_is_refused_a_second_time() -> None:
+    async with App(MEMORY) as app:
+        one, other = calls(app)
+        await app.submit_many([one])
+        refused = (
+            rf"^this call of 'answer' was submitted before, as job {one.id}, and would not run"
+        )
+        with pytest.raises(BadInput, match=refused):
+            await app.submit_many([other, one])
+        at_once = (app.submit_many([other]) for _ in range(3))
+        ended = await asyncio.gather(*at_once, return_exceptions=True)
+        assert sorted(type(end).__name__ for end in ended) == ["BadInput", "BadInput", "list"]
+        assert len((await app.run(lambda store: store.jobs())).rows) == 2
+
+
+async def test_a_call_that_was_not_accepted_may_be_submitted_again() -> None:
+    async with App(MEMORY) as app:
+        [one, _] = calls(app)
+        waits = app.jobs["answer"].using(after=[uuid4()]).call(3)
+        with pytest.raises(UnknownDependency):
+            await app.submit_many([one, waits])
+        [ticket] = await app.submit_many([one])
+        assert ticket.id == one.id
+
+
+async def test_an_executor_with_a_store_refuses_a_call_that_it_has_accepted() -> None:
+    app = App(MEMORY)
+    [one, _] = calls(app)
+    heard: list[object] = []
+    async with Executor(app=app, listeners=[heard.append]) as executor:
+        ticket = await executor.submit("k", one)
+        for _ in range(2):
+            with pytest.raises(BadInput, match="was submitted before"):
+                await executor.submit("k", one)
+        assert await ticket.result() == 1
+        assert sum(isinstance(event, Accepted) for event in heard) == 1
+    await app.close()

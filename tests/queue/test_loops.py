@@ -199,6 +199,16 @@ async def test_a_worker_on_another_loop_takes_the_store_unless_it_is_lent(app: A
     await app.close()
 
 
+async def test_a_worker_that_has_ended_leaves_the_store_to_who_comes(app: App) -> None:
+    for n in range(2):
+        ticket = await app.jobs["send"].submit(n)
+        await Worker(app).run(until_empty=True)
+        other = await app.jobs["send"].submit(n)
+        await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
+        assert [await one.result(timeout=HANG_SECONDS) for one in (ticket, other)] == [n, n]
+    await app.close()
+
+
 async def test_a_handler_that_closes_its_app_does_not_close_it_under_the_worker(url: str) -> None:
     app = App(url)
 

@@ -109,7 +109,7 @@ async def test_a_child_looks_by_itself_whether_the_lease_has_run_out(
     """The machine may have stood still since the worker looked."""
     ticket = await jobs.where.submit(1)
     [claim] = await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="w"))
-    way = LeaseWay(await jobs.app.lend(), "w", Run(claim), claim.jobs[0], 60.0)
+    way = LeaseWay(await jobs.app.lend(), "w", Run(claim), claim.jobs[0], 60.0, jobs.app)
     own = children.Children([jobs.where])
     await own.start()
     try:

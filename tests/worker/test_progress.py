@@ -124,7 +124,7 @@ async def test_who_says_how_far_it_is_hears_at_once_that_the_worker_has_lost_the
     await store.enqueue([NewJob(kind="copies")])
     [claim] = await store.claim("default", jobs_max=1, worker="w")
     run = Run(claim)
-    way = LeaseWay(store, "w", run, claim.jobs[0], 60.0)
+    way = LeaseWay(store, "w", run, claim.jobs[0], 60.0, app)
     await way.progress(0.1, "")
     run.lose()
     with pytest.raises(LeaseLost):

@@ -36,7 +36,7 @@ async def handling(app: App) -> AsyncIterator[Hands]:
     store = await app.lend()
 
     def make_way(run: Run, job: LeasedJob) -> LeaseWay:
-        return LeaseWay(store, WORKER, run, job, 60.0)
+        return LeaseWay(store, WORKER, run, job, 60.0, app)
 
     attempts = {kind: Attempts(job, Random(1), watch=None) for kind, job in app.jobs.items()}
     async with Executor(shards=1, slots=8, queue_size=100, max_attempts=1) as executor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -280,3 +280,66 @@ async def _all_in(tickets: list[Any], state: JobState) -> bool:
 
 async def _is_in(ticket: Any, states: tuple[JobState, ...]) -> bool:
     return (await ticket.status()).state in states
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["inside", "at the same time"])
+async def test_an_attempt_has_one_transaction_and_a_second_is_refused(
+    app: App, together: bool
+) -> None:
+    """Of two the inner would say that the job is done, and the outer lose what it wrote."""
+
+    @app.job(attempts=1)
+    async def order(ctx: Context) -> None:
+        async def write() -> None:
+            async with ctx.transaction() as t:
+                await t.enqueue([NewJob(kind="inner")])
+
+        async with ctx.transaction() as t:
+            await t.enqueue([NewJob(kind="outer")])
+            await (asyncio.gather(write()) if together else write())
+
+    async with working(app):
+        ticket = await order.submit()
+        await until(lambda: _is_in(ticket, (JobState.DONE, JobState.DEAD)))
+    view = await ticket.status()
+    assert view.state is JobState.DEAD
+    assert "the job's transaction is open, and an attempt has one" in view.errors[0].error
+    assert len((await app.run(lambda store: store.jobs())).rows) == 1
+
+
+async def test_an_attempt_may_begin_its_transaction_again_after_one_that_was_undone(
+    app: App,
+) -> None:
+    @app.job(attempts=1)
+    async def order(ctx: Context) -> None:
+        for kind in ("first", "second"):
+            with suppress(ZeroDivisionError):
+                async with ctx.transaction() as t:
+                    await t.enqueue([NewJob(kind=kind)])
+                    if kind == "first":
+                        1 / 0  # noqa: B018
+
+    async with working(app):
+        ticket = await order.submit()
+        await until(lambda: _is_in(ticket, (JobState.DONE, JobState.DEAD)))
+    kinds = {view.job.kind for view in (await app.run(lambda store: store.jobs())).rows}
+    assert kinds == {"order", "second"}
+
+
+async def test_a_transaction_refuses_a_call_of_an_app_on_another_store(app: App) -> None:
+    other = App("sqlite:///:memory:")
+
+    @other.job
+    async def theirs(n: int) -> None: ...
+
+    @app.job(attempts=1)
+    async def order(ctx: Context) -> None:
+        async with ctx.transaction() as t:
+            await t.enqueue([theirs.call(1)])
+
+    async with working(app):
+        ticket = await order.submit()
+        await until(lambda: _is_in(ticket, (JobState.DONE, JobState.DEAD)))
+    view = await ticket.status()
+    assert "job 'theirs' is one of another app, on another store" in view.errors[0].error
+    assert len((await app.run(lambda store: store.jobs())).rows) == 1

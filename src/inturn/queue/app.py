@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ from inturn.queue.context import Context
 from inturn.queue.home import repeated
 from inturn.queue.homes import Homes
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options, sending
+from inturn.queue.job import Call, DeclaredJob, Job, Options, sending, sent_once
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
@@ -257,16 +257,20 @@ class App:
         for call in calls:
             if not isinstance(call, Call):
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
-            self._check_here(call)
-        jobs = [call.new for call in calls]
-        if connection is not None:
-            verb = partial(_enqueued_within, connection=connection, jobs=jobs)
-            accepted = await self.homes.run_here(verb)
-        else:
-            accepted = await repeated(self, sending(jobs))
+            self.check_here(call)
+        if connection is None:
+            with sent_once(calls):
+                return await self.send(calls)
+        verb = partial(_enqueued_within, connection=connection, jobs=[call.new for call in calls])
+        accepted = await self.homes.run_here(verb)
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
 
-    def _check_here(self, call: Call[Any]) -> None:
+    async def send(self, calls: Sequence[Call[R]]) -> list[Ticket[R]]:
+        """Submit calls that were looked at, and are sent by nobody else."""
+        accepted = await repeated(self, sending([call.new for call in calls]))
+        return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+    def check_here(self, call: Call[Any]) -> None:
         """Refuse a call of an app on another store: its workers would not find the job here."""
         if call.is_of(self) or call.app is None:
             return

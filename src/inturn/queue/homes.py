@@ -143,6 +143,7 @@ class Homes:
         finally:
             with self._settling_in:
                 home.keepers -= 1
+                home.is_lent = home.keepers > 0
                 left = self._left() if self._is_to_close else None
             await self._close_left(left)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
@@ -47,20 +48,37 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
 
 
+class Fate:
+    """Whether a call was submitted here, or is about to be."""
+
+    __slots__ = ("is_sent",)
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+
 class Call(Generic[R_co]):
-    """A job with its arguments, not submitted yet: for ``App.submit_many``.
+    """A job with its arguments, not submitted yet: for ``App.submit_many``. It is one job, once.
 
     ``app`` is the one that declares the job; None where that is not known, as in a copy from
     another process.
     """
 
-    __slots__ = ("app", "hint", "new")
+    __slots__ = ("app", "fate", "hint", "new")
 
-    def __init__(self, new: NewJob, hint: Any, app: App | None = None) -> None:
+    def __init__(
+        self, new: NewJob, hint: Any, app: App | None = None, fate: Fate | None = None
+    ) -> None:
         self.new, self.hint, self.app = new, hint, app
+        self.fate = fate or Fate()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.new, self.hint)  # an app cannot be copied elsewhere
+
+    def keyed(self, key: str) -> Call[R_co]:
+        """Return the same call under a key."""
+        new = msgspec.structs.replace(self.new, key=key)
+        return Call(new, self.hint, self.app, self.fate)
 
     def is_of(self, app: App) -> bool:
         """Whether an app declares the job, as far as is known, or one that this is a copy of."""
@@ -103,7 +121,7 @@ class Job(Generic[P, R]):
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
         self.arguments = Arguments(function, hints, kind=kind, has_context=self.has_context)
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())  # its attributes are no settings of ours
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
@@ -210,6 +228,28 @@ if TYPE_CHECKING:
 
 else:
     DeclaredJob = Job  # only types tell them apart
+
+
+@contextmanager
+def sent_once(calls: Sequence[Call[Any]]) -> Iterator[None]:
+    """Let calls be submitted if none of them was before: it would be the first one's job again,
+    and run no second time. What failed may be tried again.
+    """
+    fates = [call.fate for call in calls]
+    for call in calls:
+        if call.fate.is_sent:
+            raise BadInput(
+                f"this call of {call.new.kind!r} was submitted before, as job {call.id}, and would "
+                f"not run again: a call is one job. Make one for each time: job.call(…)."
+            )
+    for fate in fates:
+        fate.is_sent = True
+    try:
+        yield
+    except BaseException:
+        for fate in fates:
+            fate.is_sent = False
+        raise
 
 
 def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:

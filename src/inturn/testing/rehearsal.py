@@ -45,7 +45,7 @@ class RehearsedWay:
         """Open a transaction for the handler's own rows."""
         store = await self._app.run(_itself)
         async with store.transaction() as transaction:
-            yield CallTransaction(transaction)
+            yield CallTransaction(transaction, self._app)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from inturn.model.lane import QueueStatus
 from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.home import crossed
-from inturn.queue.job import Call
+from inturn.queue.job import Call, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
@@ -144,7 +144,8 @@ class DurableExecutor(Executor):
         self._check_open()
         if not calls:
             return []
-        return await self.app.run(lambda _: self._submit(calls, patience))
+        with sent_once(calls):
+            return await self.app.run(lambda _: self._submit(calls, patience))
 
     async def run(  # type: ignore[override]
         self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = False
@@ -311,7 +312,7 @@ class DurableExecutor(Executor):
         """Submit what was let in. Once begun it is seen through, to know what is in the store."""
         jobs = [call.new for call in calls]
         self._ends.expect(jobs)
-        accepting = asyncio.ensure_future(self.app.submit_many(calls))
+        accepting = asyncio.ensure_future(self.app.send(calls))
         is_accepted = False
         try:
             tickets = await asyncio.shield(accepting)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from inturn.model import bounds
 from inturn.model.admissible import check_name, shown
 from inturn.model.errors import BadInput
@@ -58,7 +56,7 @@ class Repertoire:
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
-        return Call(msgspec.structs.replace(new, key=key), job.hint, job.app)
+        return job.keyed(key)
 
     def learn(self) -> None:
         """Have the worker take what was declared since it began."""

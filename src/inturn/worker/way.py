@@ -11,6 +11,7 @@ from inturn.model.errors import BadInput, LeaseLost
 from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
+from inturn.queue.app import App
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Call
 from inturn.store.protocol import Store, Transaction
@@ -25,13 +26,17 @@ COMMIT_SECONDS_MAX = 10.0
 class CallTransaction:
     """A transaction that also accepts jobs as users have them: ``send.call(…)``."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
+    def __init__(self, transaction: Transaction, app: App) -> None:
+        self._transaction, self._app = transaction, app
         self.execute = transaction.execute
 
     async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
         """Accept jobs, with the rest of the transaction."""
-        made = [one.new if isinstance(one, Call) else one for one in listed("jobs", jobs)]
+        given = listed("jobs", jobs)
+        for one in given:
+            if isinstance(one, Call):
+                self._app.check_here(one)
+        made = [one.new if isinstance(one, Call) else one for one in given]
         return await self._transaction.enqueue(made)
 
 
@@ -39,15 +44,22 @@ class LeaseWay:
     """The ways of one job, by its lease."""
 
     __slots__ = (
-        "_job", "_lease_seconds", "_reporter", "_run", "_store", "_worker", "is_settled",
-        "is_settling",
+        "_app", "_is_open", "_job", "_lease_seconds", "_reporter", "_run", "_store", "_worker",
+        "is_settled", "is_settling",
     )  # fmt: skip
 
     def __init__(
-        self, store: Store, worker: str, run: Run, job: LeasedJob, lease_seconds: float
+        self,
+        store: Store,
+        worker: str,
+        run: Run,
+        job: LeasedJob,
+        lease_seconds: float,
+        app: App,
     ) -> None:
         self._store, self._worker, self._run, self._job = store, worker, run, job
-        self._lease_seconds = lease_seconds
+        self._lease_seconds, self._app = lease_seconds, app
+        self._is_open = False  # its transaction
         self._reporter: Reporter | None = None  # made by a handler that says how far it is
         self.is_settling = False  # its transaction is about to say whether the job is done
         self.is_settled = False
@@ -84,18 +96,24 @@ class LeaseWay:
                 "the job is done: its transaction has committed, and an attempt has one. Write all "
                 "that belongs to it inside that one."
             )
-        await self._run.said()  # a lane is settled in order: first the jobs before it
+        if self._is_open:
+            raise BadInput(
+                "the job's transaction is open, and an attempt has one: a second would say that "
+                "the job is done before the first has committed. Write inside the first."
+            )
+        self._is_open = True
         try:
+            await self._run.said()  # a lane is settled in order: first the jobs before it
             async with AsyncExitStack() as stack:
                 transaction = await stack.enter_async_context(self._store.transaction())
-                yield CallTransaction(transaction)
+                yield CallTransaction(transaction, self._app)
                 done = Settlement(self._run.lease, [Outcome(self._job, Done())])
                 self.is_settling = True
                 await transaction.settle([done], worker=self._worker)
                 # Who is cancelled in the middle of a commit must know whether the job is done.
                 await seen_through(self._commit(stack.pop_all()), seconds_max=COMMIT_SECONDS_MAX)
         finally:
-            self.is_settling = False
+            self.is_settling = self._is_open = False
 
     async def _commit(self, transaction: AsyncExitStack) -> None:
         await transaction.aclose()

@@ -497,4 +497,4 @@ class Worker:
             self._waking.rouse()
 
     def _make_way(self, run: Run, job: LeasedJob) -> LeaseWay:
-        return LeaseWay(self._store, self.name, run, job, self.lease_seconds)
+        return LeaseWay(self._store, self.name, run, job, self.lease_seconds, self.app)
