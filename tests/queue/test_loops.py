@@ -15,7 +15,8 @@ from inturn import Executor
 from inturn.model.errors import BadInput, StoreError, StoreUnavailable
 from inturn.model.job import NewJob
 from inturn.queue.app import App
-from inturn.queue.job import Job, sending
+from inturn.queue.job import Job
+from inturn.queue.sending import sending
 from inturn.queue.ticket import Ticket
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until

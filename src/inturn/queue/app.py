@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -22,11 +22,11 @@ from inturn.model.job import Ticket as Accepted
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.context import Context
-from inturn.queue.home import repeated
 from inturn.queue.homes import Homes
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options, sending, sent_once
+from inturn.queue.job import Call, DeclaredJob, Job, Options
 from inturn.queue.places import check_findable
+from inturn.queue.sending import send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -257,28 +257,13 @@ class App:
         for call in calls:
             if not isinstance(call, Call):
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
-            self.check_here(call)
+            call.check_for(self)
         if connection is None:
             with sent_once(calls):
-                return await self.send(calls)
+                return await send(self, calls)
         verb = partial(_enqueued_within, connection=connection, jobs=[call.new for call in calls])
         accepted = await self.homes.run_here(verb)
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
-
-    async def send(self, calls: Sequence[Call[R]]) -> list[Ticket[R]]:
-        """Submit calls that were looked at, and are sent by nobody else."""
-        accepted = await repeated(self, sending([call.new for call in calls]))
-        return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
-
-    def check_here(self, call: Call[Any]) -> None:
-        """Refuse a call of an app on another store: its workers would not find the job here."""
-        if call.is_of(self) or call.app is None:
-            return
-        if self.homes.is_private or call.app.address != self.address:
-            raise BadInput(
-                f"job {call.new.kind!r} is one of another app, on another store, whose workers "
-                f"would not find it here. Submit it through the app that declares it."
-            )
 
     # Life
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
@@ -17,17 +16,16 @@ from inturn.model.admissible import check_jobs, listed
 from inturn.model.callables import is_async
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
-from inturn.model.job import Ticket as Accepted
 from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
 from inturn.queue.home import repeated, repeated_sync
+from inturn.queue.sending import sending
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
-    from inturn.store.protocol import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,6 +81,16 @@ class Call(Generic[R_co]):
     def is_of(self, app: App) -> bool:
         """Whether an app declares the job, as far as is known, or one that this is a copy of."""
         return self.app is None or self.app.mark is app.mark
+
+    def check_for(self, app: App) -> None:
+        """Refuse to be submitted through an app on another store: its workers would not find it."""
+        if self.is_of(app) or self.app is None:
+            return
+        if app.homes.is_private or self.app.address != app.address:
+            raise BadInput(
+                f"job {self.new.kind!r} is one of another app, on another store, whose workers "
+                f"would not find it here. Submit it through the app that declares it."
+            )
 
     @property
     def id(self) -> UUID:
@@ -228,46 +236,6 @@ if TYPE_CHECKING:
 
 else:
     DeclaredJob = Job  # only types tell them apart
-
-
-@contextmanager
-def sent_once(calls: Sequence[Call[Any]]) -> Iterator[None]:
-    """Let calls be submitted if none of them was before: it would be the first one's job again,
-    and run no second time. What failed may be tried again.
-    """
-    fates = [call.fate for call in calls]
-    for call in calls:
-        if call.fate.is_sent:
-            raise BadInput(
-                f"this call of {call.new.kind!r} was submitted before, as job {call.id}, and would "
-                f"not run again: a call is one job. Make one for each time: job.call(…)."
-            )
-    for fate in fates:
-        fate.is_sent = True
-    try:
-        yield
-    except BaseException:
-        for fate in fates:
-            fate.is_sent = False
-        raise
-
-
-def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
-    """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
-    is_sent = False
-
-    def enqueue(store: Store) -> Awaitable[list[Accepted]]:
-        nonlocal is_sent
-        given = [_resent(job) for job in jobs] if is_sent else jobs
-        is_sent = True
-        return store.enqueue(given)
-
-    return enqueue
-
-
-def _resent(new: NewJob) -> NewJob:
-    """Return a job that may be in the store already, from a call whose answer never came."""
-    return msgspec.structs.replace(new, unsent=False)
 
 
 def takes_context(function: Callable[..., Any], hints: Hints) -> bool:

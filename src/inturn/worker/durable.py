@@ -30,7 +30,8 @@ from inturn.model.lane import QueueStatus
 from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.home import crossed
-from inturn.queue.job import Call, sent_once
+from inturn.queue.job import Call
+from inturn.queue.sending import send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
@@ -312,7 +313,7 @@ class DurableExecutor(Executor):
         """Submit what was let in. Once begun it is seen through, to know what is in the store."""
         jobs = [call.new for call in calls]
         self._ends.expect(jobs)
-        accepting = asyncio.ensure_future(self.app.send(calls))
+        accepting = asyncio.ensure_future(send(self.app, calls))
         is_accepted = False
         try:
             tickets = await asyncio.shield(accepting)

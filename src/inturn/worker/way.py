@@ -35,7 +35,7 @@ class CallTransaction:
         given = listed("jobs", jobs)
         for one in given:
             if isinstance(one, Call):
-                self._app.check_here(one)
+                one.check_for(self._app)
         made = [one.new if isinstance(one, Call) else one for one in given]
         return await self._transaction.enqueue(made)
 

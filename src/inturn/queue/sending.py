@@ -1,0 +1,68 @@
+"""Calls on their way to the store: each is one job, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from inturn.model.errors import BadInput
+from inturn.model.job import NewJob
+from inturn.model.job import Ticket as Accepted
+from inturn.queue.home import repeated
+from inturn.queue.ticket import Ticket
+
+if TYPE_CHECKING:
+    from inturn.queue.app import App
+    from inturn.queue.job import Call
+    from inturn.store.protocol import Store
+
+R = TypeVar("R")
+
+
+async def send(app: App, calls: Sequence[Call[R]]) -> list[Ticket[R]]:
+    """Submit calls that were looked at, and that nobody else sends."""
+    accepted = await repeated(app, sending([call.new for call in calls]))
+    return [Ticket(app, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+
+@contextmanager
+def sent_once(calls: Sequence[Call[Any]]) -> Iterator[None]:
+    """Let calls be submitted if none of them was before: it would be the first one's job again,
+    and run no second time. What failed may be tried again.
+    """
+    fates = [call.fate for call in calls]
+    for call in calls:
+        if call.fate.is_sent:
+            raise BadInput(
+                f"this call of {call.new.kind!r} was submitted before, as job {call.id}, and would "
+                f"not run again: a call is one job. Make one for each time: job.call(…)."
+            )
+    for fate in fates:
+        fate.is_sent = True
+    try:
+        yield
+    except BaseException:
+        for fate in fates:
+            fate.is_sent = False
+        raise
+
+
+def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
+    """Return the verb that enqueues jobs, and may be called again: the store knows their ids."""
+    is_sent = False
+
+    def enqueue(store: Store) -> Awaitable[list[Accepted]]:
+        nonlocal is_sent
+        given = [_resent(job) for job in jobs] if is_sent else jobs
+        is_sent = True
+        return store.enqueue(given)
+
+    return enqueue
+
+
+def _resent(new: NewJob) -> NewJob:
+    """Return a job that may be in the store already, from a call whose answer never came."""
+    return msgspec.structs.replace(new, unsent=False)
