@@ -20,7 +20,9 @@ setup: $(STAMP) ## Make .venv with every extra and inturn itself, editable
 demo: $(STAMP) ## Show what inturn does, in a minute
 	@$(BIN)/inturn demo
 
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+# Many tests wait, for a lease to run out or a process to start: eight at a time keep two cores busy,
+# four do not. On a server that is given they share its connections, of which there may be a hundred.
+PYTEST := $(BIN)/python -m pytest -n $(if $(INTURN_TEST_POSTGRES),4,8) --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) ## Run the tests, with a real PostgreSQL (ARGS="-k lanes" to choose)
 	$(PYTEST) $(ARGS)

@@ -6,19 +6,38 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from inturn.cli.main import run
 from inturn.verify.faults import NAMES
 from inturn.verify.final import NAME, Final
 from inturn.verify.history import Accepted, Failed, History, Reader
-from tests.cli.support import run_process, start
+from tests.cli.support import Ran, run_process, start
 
 ACCEPTED_MIN = 10  # batches: some of their jobs are not due yet, or behind a gate
 
 pytestmark = pytest.mark.timeout(600)
+
+Verify = Callable[..., Ran]
+
+
+@pytest.fixture
+def verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Verify:
+    """The command in this process, where it makes no run: a process is dear, and shows no more."""
+    for name in ("INTURN_STORE", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def verified(*arguments: str) -> Ran:
+        return Ran(run(["verify", *arguments]), *capsys.readouterr())
+
+    return verified
 
 
 @pytest.fixture(scope="module")
@@ -48,31 +67,35 @@ def copy(kept: Path, folder: Path) -> None:
             (folder / path.name).write_bytes(path.read_bytes())
 
 
-def test_a_history_that_was_kept_is_checked_again(kept: Path, tmp_path: Path) -> None:
-    environment = {"INTURN_STORE": "sqlite:///of-something-else.db"}  # not named with it
-    ran = run_process("verify", "--check", str(kept), cwd=tmp_path, environment=environment)
+def test_a_history_that_was_kept_is_checked_again(
+    kept: Path, verify: Verify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTURN_STORE", "sqlite:///of-something-else.db")  # not named with it
+    ran = verify("--check", str(kept))
     assert (ran.code, ran.err) == (0, "")
     assert "every promise was kept" in ran.out
 
 
-def test_a_fault_that_was_wanted_and_never_came_is_named(kept: Path, tmp_path: Path) -> None:
+def test_a_fault_that_was_wanted_and_never_came_is_named(
+    kept: Path, tmp_path: Path, verify: Verify
+) -> None:
     copy(kept, tmp_path)
     final = json.loads((tmp_path / NAME).read_text())
     final["faults"] = ["stall", "handler-raises"]
     (tmp_path / NAME).write_text(json.dumps(final))
-    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    ran = verify("--check", str(tmp_path))
     assert ran.code == 0
     assert "untried    handler-raises, stall: the run was too short" in ran.out
 
 
 def test_a_fault_that_was_wanted_alone_and_never_came_leaves_with_3(
-    kept: Path, tmp_path: Path
+    kept: Path, tmp_path: Path, verify: Verify
 ) -> None:
     copy(kept, tmp_path)
     final = json.loads((tmp_path / NAME).read_text())
     final["faults"] = ["stall"]
     (tmp_path / NAME).write_text(json.dumps(final))
-    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    ran = verify("--check", str(tmp_path))
     assert ran.code == 3
     assert "no promise was broken, but stall never came" in ran.out
     assert "every promise was kept" not in ran.out
@@ -80,7 +103,7 @@ def test_a_fault_that_was_wanted_alone_and_never_came_leaves_with_3(
     assert "--seconds" in ran.err
     final["is_interrupted"] = True  # who stopped it knows that it was short
     (tmp_path / NAME).write_text(json.dumps(final))
-    assert run_process("verify", "--check", str(tmp_path), cwd=tmp_path).code == 0
+    assert verify("--check", str(tmp_path)).code == 0
 
 
 def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
@@ -99,13 +122,13 @@ def test_a_history_that_breaks_a_promise_leaves_with_1_and_names_it(
 
 
 def test_a_fault_that_could_not_be_made_leaves_with_3_and_says_why(
-    kept: Path, tmp_path: Path
+    kept: Path, tmp_path: Path, verify: Verify
 ) -> None:
     copy(kept, tmp_path)
     written = History(tmp_path, "run")
     for _ in range(2):
         written.write(Failed(name="kill-backend", error="RuntimeError: no such lever"))
-    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    ran = verify("--check", str(tmp_path))
     assert ran.code == 3
     assert (
         "failed     kill-backend, which could not be made: RuntimeError: no such lever (2 times)"
@@ -114,14 +137,16 @@ def test_a_fault_that_could_not_be_made_leaves_with_3_and_says_why(
     assert "no promise was broken, but not all that was to go wrong" in ran.out
     assert "every promise was kept" not in ran.out
     assert ran.err.startswith("inturn: some faults could not be made")
-    document = run_process("verify", "--check", str(tmp_path), "--json", cwd=tmp_path).document
+    document = verify("--check", str(tmp_path), "--json").document
     assert (document["is_good"], document["violations"]) == (False, [])
 
 
-def test_a_history_with_a_line_that_is_none_is_refused(kept: Path, tmp_path: Path) -> None:
+def test_a_history_with_a_line_that_is_none_is_refused(
+    kept: Path, tmp_path: Path, verify: Verify
+) -> None:
     (tmp_path / NAME).write_bytes((kept / NAME).read_bytes())
     (tmp_path / "run.1.jsonl").write_text("once upon a time\n")
-    ran = run_process("verify", "--check", str(tmp_path), cwd=tmp_path)
+    ran = verify("--check", str(tmp_path))
     assert (ran.code, ran.out) == (3, "")
     assert "cannot be read" in ran.err
 
@@ -171,8 +196,8 @@ def test_an_error_after_the_run_leaves_its_history_and_says_where(
     assert (ran.code, ran.err) == (0, "")
 
 
-def test_two_histories_are_not_mixed(kept: Path, tmp_path: Path) -> None:
-    ran = run_process("verify", "--keep", str(kept), cwd=tmp_path)
+def test_two_histories_are_not_mixed(kept: Path, verify: Verify) -> None:
+    ran = verify("--keep", str(kept))
     assert (ran.code, ran.out) == (2, "")
     assert "holds a history already" in ran.err
 
@@ -232,8 +257,8 @@ def test_what_a_second_signal_leaves_undone_is_cancelled(tmp_path: Path) -> None
     assert {name: sum(row[name] for row in queues) for name in states} == dict.fromkeys(states, 0)
 
 
-def test_every_fault_is_listed(tmp_path: Path) -> None:
-    ran = run_process("verify", "--list-faults", cwd=tmp_path)
+def test_every_fault_is_listed(verify: Verify) -> None:
+    ran = verify("--list-faults")
     assert (ran.code, ran.err) == (0, "")
     assert [line.split()[0] for line in ran.out.splitlines()] == list(NAMES)
 
@@ -258,14 +283,14 @@ def test_every_fault_is_listed(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(
-    arguments: tuple[str, ...], code: int, said: str, tmp_path: Path
+    arguments: tuple[str, ...], code: int, said: str, verify: Verify
 ) -> None:
-    ran = run_process("verify", *arguments, cwd=tmp_path)
+    ran = verify(*arguments)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
 
 
-def test_a_store_without_tables_is_not_made_into_one(tmp_path: Path) -> None:
-    ran = run_process("verify", "--store", "sqlite:///missing.db", cwd=tmp_path)
+def test_a_store_without_tables_is_not_made_into_one(tmp_path: Path, verify: Verify) -> None:
+    ran = verify("--store", "sqlite:///missing.db")
     assert (ran.code, ran.out) == (3, "")
     assert not (tmp_path / "missing.db").exists()

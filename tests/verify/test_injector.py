@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -14,12 +15,13 @@ import psycopg
 import pytest
 
 from inturn.verify.crew import Crew, Member
-from inturn.verify.faults import KINDS, Injector, Reach
-from inturn.verify.history import Accepted, Fault, History, Mended, read_all
+from inturn.verify.faults import KINDS, Injector, Reach, Switch
+from inturn.verify.history import Accepted, Event, Failed, Fault, History, Mended, Reader, read_all
 from inturn.verify.plan import PlannedFault, Settings, planned_faults
-from inturn.verify.run import Verification, Wanted
+from inturn.verify.report import Report
+from inturn.verify.run import Progress, Verification, Wanted
 from tests.verify import __main__ as chaos
-from tests.verify.support import explained, verified
+from tests.verify.support import explained
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -42,18 +44,13 @@ class StuckSwitch:
 def test_a_fault_that_could_not_be_made_is_told_and_the_run_is_not_good(
     tmp_path: Path, migrated_url: str
 ) -> None:
-    wanted = Wanted(
-        store=migrated_url,
-        seed=1,
-        jobs=None,
-        seconds=1.5,
-        workers=1,
-        producers=1,
-        faults=("stop-server",),
-        gap_seconds=0.3,
-        folder=tmp_path,
+    report = _run_with(
+        "stop-server",
+        migrated_url,
+        tmp_path,
+        switch=StuckSwitch(),
+        is_enough=lambda events: any(isinstance(one, Failed) for one in events),
     )
-    report = asyncio.run(Verification(wanted, switch=StuckSwitch()).run())
     assert (report.violations, report.is_good) == ([], False)
     [failure] = report.failures
     assert "stop-server, which could not be made: RuntimeError: the switch is stuck" in failure
@@ -65,7 +62,13 @@ def test_a_fault_that_could_not_be_made_is_told_and_the_run_is_not_good(
 
 @pytest.mark.parametrize("name", ["clock-step", "full-disk"])
 def test_a_fault_alone_is_made_and_mended_on_sqlite(name: str, tmp_path: Path) -> None:
-    faults, mends = _made_alone(None, tmp_path, name)
+    report = _run_with(name, None, tmp_path, is_enough=_mended)
+    assert report.is_good, explained(report)
+    events = [event for _, event in read_all(tmp_path)]
+    faults = _faults(events)
+    assert len(faults) == report.faults[name] > 0
+    assert {one.name for one in faults} == {name}
+    mends = [one for one in events if isinstance(one, Mended) and one.name == name]
     assert mends, "it was never mended"
     assert mends[0].target in {one.target for one in faults if one.at < mends[0].at}
 
@@ -73,28 +76,59 @@ def test_a_fault_alone_is_made_and_mended_on_sqlite(name: str, tmp_path: Path) -
 def test_connections_that_were_killed_alone_are_followed_by_others(
     tmp_path: Path, migrated_url: str
 ) -> None:
-    [first, *_], _ = _made_alone(migrated_url, tmp_path, "kill-backend")
-    accepted = [event.at for _, event in read_all(tmp_path) if isinstance(event, Accepted)]
-    assert max(accepted) > first.at
+    report = _run_with("kill-backend", migrated_url, tmp_path, is_enough=_went_on)
+    assert report.is_good, explained(report)
+    events = [event for _, event in read_all(tmp_path)]
+    assert len(_faults(events)) == report.faults["kill-backend"] > 0
+    assert _went_on(events)
 
 
-def _made_alone(store: str | None, folder: Path, name: str) -> tuple[list[Fault], list[Mended]]:
-    """Run with one fault only; return how it was made, and mended."""
-    report = verified(
-        store,
-        folder,
+def _run_with(
+    name: str,
+    store: str | None,
+    folder: Path,
+    *,
+    is_enough: Callable[[list[Event]], bool],
+    switch: Switch | None = None,
+) -> Report:
+    """Run with one fault only, until its history holds enough, or for a minute."""
+    wanted = Wanted(
+        store=store,
+        seed=1,
         jobs=None,
-        seconds=2.0,
+        seconds=60.0,
         workers=1,
         producers=1,
         faults=(name,),
         gap_seconds=0.4,
+        folder=folder,
     )
-    assert report.is_good, explained(report)
-    events = [event for _, event in read_all(folder)]
-    faults = [one for one in events if isinstance(one, Fault) and one.name == name]
-    assert len(faults) == report.faults[name] > 0
-    return faults, [one for one in events if isinstance(one, Mended) and one.name == name]
+    reader, events = Reader(folder), list[Event]()
+
+    def look(progress: Progress) -> None:
+        events.extend(event for _, event in reader.news())
+        if progress.phase == "running" and is_enough(events):
+            run.interrupt()
+
+    run = Verification(wanted, switch=switch, shown=look)
+    report = asyncio.run(run.run())
+    assert report.is_drained, explained(report)
+    return report
+
+
+def _faults(events: list[Event]) -> list[Fault]:
+    return [one for one in events if isinstance(one, Fault)]
+
+
+def _mended(events: list[Event]) -> bool:
+    return any(isinstance(one, Mended) for one in events)
+
+
+def _went_on(events: list[Event]) -> bool:
+    """Whether jobs were accepted after the first fault."""
+    accepted = [one.at for one in events if isinstance(one, Accepted)]
+    first = min((one.at for one in _faults(events)), default=inf)
+    return max(accepted, default=0.0) > first
 
 
 def test_long_runs_fail_if_a_fault_alone_never_came_and_say_why(
