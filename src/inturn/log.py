@@ -201,12 +201,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 "worker %s: %s: stopping at once; what runs is given back", event.worker, event.why
             )
         case worker_events.MemberDied():
-            log.error(
-                "worker %s: its process %s; another takes its place in %.1f s",
-                event.worker,
-                f"{event.pid} {event.how}" if event.pid else event.how,
-                event.restart_seconds,
-            )
+            log.error("worker %s: its process %s", event.worker, _ending_of(event))
         case worker_events.LeftBehind():
             log.warning(
                 "worker %s: ended although handlers had left %s, which had not ended",
@@ -215,6 +210,13 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
             )
         case _:
             pass
+
+
+def _ending_of(event: worker_events.MemberDied) -> str:
+    how = f"{event.pid} {event.how}" if event.pid else event.how
+    if event.restart_seconds is None:
+        return how
+    return f"{how}; another takes its place in {event.restart_seconds:.1f} s"
 
 
 def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:

@@ -112,8 +112,23 @@ def test_output_that_cannot_be_written_is_told_once(sqlite_url: str, jobs: int) 
             text=True,
             check=False,
         )
-    assert done.returncode == 1
-    assert done.stderr == "inturn: [Errno 28] No space left on device.\n"
+    assert done.returncode == 74
+    assert done.stderr == (
+        "inturn: the answer could not be written: [Errno 28] No space left on device.\n"
+        "What was asked for may have been done all the same. Look before you ask again.\n"
+    )
+
+
+def test_a_job_whose_acceptance_cannot_be_told_is_not_called_refused(sqlite_url: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "submit", "send", "--store", sqlite_url],
+            stdout=full,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    assert done.returncode == 74
+    assert len(on_store(sqlite_url, lambda store: store.jobs()).rows) == 1
 
 
 def test_streams_that_the_shell_closed_do_no_harm(sqlite_url: str) -> None:

@@ -132,6 +132,7 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
         ("def f(:", "other", "it raised SyntaxError."),
         ("import sys; sys.exit(3)", "other", "it raised SystemExit."),
+        ("raise BaseException('x')", "other", "it raised BaseException."),
         ("import inturn\napp = inturn.App()", "other", "an App needs a store"),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),

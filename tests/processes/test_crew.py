@@ -8,7 +8,9 @@ import signal
 
 import pytest
 
+from inturn.model.job import JobState
 from inturn.model.worker import WorkerView
+from tests.processes.failing_end import note
 from tests.processes.jobs import count, hold, hold_and_leave, hold_loop, hold_thread, leave
 from tests.processes.support import PATIENT, Place, is_gone, until
 
@@ -198,6 +200,41 @@ def test_a_start_hook_that_fails_is_said_once_and_nothing_is_started_again(
     assert crew.events() == []
     assert [one.name for one in sqlite_place.effects("started")] == ["connect"]
     assert sqlite_place.views() == []
+
+
+@pytest.mark.parametrize("drains", [True, False], ids=["drains", "is told to stop"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_stop_hook_that_fails_is_told_when_all_is_settled_and_nothing_is_started_again(
+    sqlite_place: Place, processes: str, drains: bool
+) -> None:
+    sqlite_place.submit(note.call("a"))
+    options = ["--processes", processes, *(["--drain"] if drains else [])]
+    crew = sqlite_place.start(*options, target="tests.processes.failing_end:app")
+    if not drains:
+        crew.heard("started")
+        until(lambda: sqlite_place.states() == [JobState.DONE])
+        crew.signal(signal.SIGTERM)
+    assert crew.ended() == 1
+    assert sqlite_place.states() == [JobState.DONE]
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (1, 0)
+    lines = [line for line in crew.errors.splitlines() if line.startswith("inturn: ")]
+    said = "inturn: the hook 'part', to be called when a worker stops, failed: BrokenPipeError: "
+    assert 1 <= len(lines) <= int(processes)  # one that had not begun has nothing to part from
+    assert {line.startswith(said) for line in lines} == {True}
+    assert crew.events("member_died") == []
+
+
+@pytest.mark.parametrize("processes", ["2", "3"])
+def test_a_process_that_ends_itself_before_it_works_is_told_of(
+    sqlite_place: Place, processes: str
+) -> None:
+    crew = sqlite_place.start("--processes", processes, "--drain", target="tests.processes.gone")
+    assert crew.ended() == 1
+    [died] = crew.events()
+    assert died["event"] == "member_died"
+    assert died["how"] == "ended with exit code 0, before it had begun to work"
+    assert died["restart_seconds"] is None
 
 
 def test_a_crew_of_an_app_with_very_many_kinds_begins(sqlite_place: Place) -> None:

@@ -150,7 +150,7 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     async with asyncio.timeout(SECONDS_MAX):
         await world.crew.run()
     assert world.stopped.members_died >= 4
-    waits = [one.restart_seconds for one in world.deaths][:4]
+    waits = [one.restart_seconds or 0.0 for one in world.deaths][:4]
     assert waits == [restart_seconds(deaths) for deaths in (1, 2, 3, 4)]
     assert waits == sorted(set(waits))
 

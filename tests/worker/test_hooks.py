@@ -96,9 +96,27 @@ async def test_every_stop_is_called_whatever_fails(app: App) -> None:
     running = asyncio.create_task(worker.run())
     await asyncio.sleep(0.05)
     worker.stop()
-    with pytest.raises(OSError, match="cannot say goodbye"):
+    said_of_it = "the hook 'second', to be called when a worker stops, failed: OSError: cannot say"
+    with pytest.raises(HookFailed, match=said_of_it):
         await running
     assert said == ["first"]
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [Odd, asyncio.CancelledError, GeneratorExit])
+async def test_whatever_a_start_raises_by_itself_is_its_failure(
+    app: App, error: type[BaseException]
+) -> None:
+    @app.on_start
+    async def connect() -> None:
+        raise error("no such host")
+
+    said = rf"^the hook 'connect', to be called when a worker starts, failed: {error.__name__}: no"
+    with pytest.raises(HookFailed, match=said):
+        await Worker(app).run()
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,10 +24,12 @@ from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
+from inturn.queue.ticket import Ticket
 from inturn.worker import children, quarantine, wire
 from inturn.worker import worker as worker_module
 from inturn.worker.lease_clock import lease_now
 from inturn.worker.runs import Run
+from inturn.worker.watch import Watch
 from inturn.worker.way import LeaseWay
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
@@ -110,7 +114,7 @@ async def test_a_child_looks_by_itself_whether_the_lease_has_run_out(
     ticket = await jobs.where.submit(1)
     [claim] = await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="w"))
     way = LeaseWay(await jobs.app.lend(), "w", Run(claim), claim.jobs[0], 60.0, jobs.app)
-    own = children.Children([jobs.where])
+    own = children.Children([jobs.where], Watch({}, loop_seconds_max=1.0))
     await own.start()
     try:
         child = await own.take()
@@ -245,6 +249,29 @@ async def test_a_child_is_killed_at_its_timeout_with_all_that_it_started(
         pids = [int(pid) for pid in path.read_text().split()]
         await until(lambda: not any(map(is_alive, pids)))
         assert (await result_of(jobs.where, 7))[0] == 7
+
+
+async def test_a_child_is_killed_at_its_timeout_although_the_loop_stands_still(
+    jobs: ModuleType, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    async with working(jobs.app):
+        while not path.exists():
+            ticket = await jobs.hangs.submit(str(path))
+            await until(partial(_has_begun_or_ended, path, ticket))
+        pids = [int(pid) for pid in path.read_text().split()]
+        ends_at = time.monotonic() + 60
+        while any(map(is_alive, pids)) and time.monotonic() < ends_at:
+            time.sleep(0.01)  # noqa: ASYNC251 - as a handler does that blocks the loop
+        assert not any(map(is_alive, pids))
+        with pytest.raises(JobFailed, match="TimeoutError: it took longer than 1 s"):
+            await ticket.result(timeout=60)
+        assert (await result_of(jobs.where, 7))[0] == 7
+
+
+async def _has_begun_or_ended(path: Path, ticket: Ticket[Any]) -> bool:
+    is_dead = (await ticket.status()).state is JobState.DEAD
+    return is_dead or path.exists()  # noqa: ASYNC240
 
 
 @pytest.fixture

@@ -248,3 +248,13 @@ async def test_who_was_cancelled_late_is_not_said_to_have_caught_it(
         with pytest.raises(JobFailed, match=r"took longer than 0\.2 s"):
             await tickets[0].result(timeout=60)
     assert "was to end after" not in caplog.text
+
+
+async def test_an_async_def_that_blocks_the_loop_past_its_timeout_has_failed(app: App) -> None:
+    @app.job(attempts=1, timeout=0.1)
+    async def blocker() -> None:
+        time.sleep(0.3)  # noqa: ASYNC251
+
+    async with working(app):
+        with pytest.raises(JobFailed, match=r"took longer than 0\.1 s"):
+            await (await blocker.submit()).result(timeout=60)

@@ -61,8 +61,11 @@ def _run(arguments: Sequence[str]) -> int:
         _close_output()
         if isinstance(error, BrokenPipeError):
             return ExitCode.PIPE_CLOSED
-        complain(f"{error}.")
-        return ExitCode.NO
+        complain(
+            f"the answer could not be written: {error}.",
+            "What was asked for may have been done all the same. Look before you ask again.",
+        )
+        return ExitCode.OUTPUT
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

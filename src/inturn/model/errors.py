@@ -28,7 +28,7 @@ InturnError
 ├── NotHalted                 a verb for halted lanes on a lane that is not
 ├── PayloadMismatch           a payload does not fit its handler any more
 ├── ResultMismatch            a result is not what its handler's annotation says
-├── HookFailed                a hook of an app failed, so that its worker cannot begin
+├── HookFailed                a hook of an app failed, as its worker began or ended
 ├── WorkerSpent               a worker was to run a second time
 ├── WorkerInherited           a worker was to run in a process forked since it was made
 ├── ChildDied                 the process that ran a job ended before the job did
@@ -164,7 +164,7 @@ class AppInterrupted(AppNotFound):
 
 
 class HookFailed(InturnError):
-    """A hook of an app failed, so that its worker cannot begin. The cause is what it raised."""
+    """A hook of an app failed as its worker began or ended. The cause is what it raised."""
 
 
 class WaitsForItself(BadInput):

@@ -143,12 +143,13 @@ class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
 class MemberDied(WorkerEvent, frozen=True, kw_only=True):
     """A process of a crew ended by itself; ``restart_seconds`` later another takes its place.
 
-    ``pid``: 0 if it could not even be started.
+    ``pid``: 0 if it could not even be started. ``restart_seconds``: None if none does, for it was
+    the first and had not begun.
     """
 
     pid: int
     how: str
-    restart_seconds: float
+    restart_seconds: float | None
 
 
 class Stopped(WorkerEvent, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -12,7 +13,7 @@ from inturn.model.admissible import shown
 from inturn.model.callables import yields
 from inturn.model.errors import BadInput, HookFailed
 from inturn.model.spelling import whole
-from inturn.policy.raised import describe
+from inturn.policy.raised import describe, is_a
 from inturn.queue.context import Context
 
 Hook = Callable[[], Awaitable[None] | None]
@@ -58,19 +59,21 @@ class Hooks:
         for hook in self._starts:
             try:
                 await _called(hook)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                if _is_of_others(error):
+                    raise
                 said = _said(hook, "starts", error)
                 raise HookFailed(f"{said} Nothing was claimed.") from error
 
     async def stop(self) -> None:
         """Call what is to be called at the end, the last declared first, whatever fails."""
-        failures: list[Exception] = []
+        failures: list[HookFailed] = []
         for hook in reversed(self._stops):
             try:
                 await _called(hook)
-            except Exception as error:
-                failures.append(error)
-            except SystemExit as error:  # it would end the loop, and whoever waits for this there
+            except BaseException as error:
+                if _is_of_others(error):
+                    raise
                 failures.append(HookFailed(_said(hook, "stops", error)))
                 failures[-1].__cause__ = error
         if failures:
@@ -119,6 +122,16 @@ def _checked_whole(name: str, hook: Any) -> Any:
 def _said(hook: Any, moment: str, error: BaseException) -> str:
     said = f"the hook {_name(hook)}, to be called when a worker {moment}, failed: "
     return whole(said + describe(error))
+
+
+def _is_of_others(error: BaseException) -> bool:
+    """Whether someone else wants what runs here to end. A SystemExit is the hook's own, and would
+    end the loop, and whoever waits there.
+    """
+    current = asyncio.current_task()
+    is_cancelled = current is not None and current.cancelling() > 0
+    is_cancelling = is_a(error, asyncio.CancelledError) and is_cancelled
+    return is_cancelling or is_a(error, KeyboardInterrupt)
 
 
 def _name(hook: Any) -> str:

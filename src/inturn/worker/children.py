@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from math import inf
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from inturn.queue.places import unfindable
 from inturn.worker import wire
 from inturn.worker.guard import Guard
 from inturn.worker.program import Program, check_found
-from inturn.worker.watch import took_too_long
+from inturn.worker.watch import Watch, took_too_long
 
 IDLE_SECONDS = 60.0  # a child without work is ended after this
 END_SECONDS_MAX = 5.0  # for one that was asked to end
@@ -40,8 +42,8 @@ _BOOT = (
 class Children:
     """As many child processes as attempts that run at once, each with one job at a time."""
 
-    def __init__(self, jobs: Sequence[Job[Any, Any]]) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Sequence[Job[Any, Any]], watch: Watch) -> None:
+        self._jobs, self._watch = jobs, watch
         self._guard = Guard()
         self._folder = _here()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
@@ -85,14 +87,20 @@ class Children:
         Raises ``TimeoutError`` when it was killed at its timeout, ``ChildDied`` when it died.
         """
         seconds = begin.job.timeout_seconds
+        end = Kill(child, begin.job.kind, inf if seconds is None else seconds)
         timer = asyncio.timeout(seconds)
         try:
-            async with timer:
-                ended = await child.attempt(begin, way)
+            # Both, for a handler may block the loop, and who reads the log the watch.
+            with self._watch.minding(end):
+                async with timer:
+                    ended = await child.attempt(begin, way)
+                if end.is_struck:
+                    raise TimeoutError
         except BaseException as error:
             await child.kill()
-            if timer.expired() and isinstance(error, TimeoutError):
-                raise took_too_long(seconds or 0.0) from None
+            is_late = timer.expired() or end.is_struck
+            if is_late and isinstance(error, TimeoutError | ChildDied):
+                raise took_too_long(end.seconds) from None
             raise
         self.keep(child)
         return ended.verdict
@@ -119,6 +127,23 @@ class Children:
                 raise ChildDied(f"was not ready after {START_SECONDS_MAX:g} s") from error
             raise
         return child
+
+
+class Kill:
+    """The end of a child at its job's timeout, from the thread of a watch."""
+
+    said = True  # a process that was killed does not go on
+
+    def __init__(self, child: Child, kind: str, seconds: float) -> None:
+        self._child, self.kind, self.seconds = child, kind, seconds
+        self.due_at = monotonic() + seconds
+        self.is_struck = False
+
+    def strike(self) -> None:
+        """Kill the child."""
+        if not self.is_struck:
+            self.is_struck = True
+            self._child.kill_now()
 
 
 class Child:
@@ -183,7 +208,7 @@ class Child:
 
     async def kill(self) -> None:
         """End it now, with all that its handler has started."""
-        self._kill()
+        self.kill_now()
         await self._process.wait()
         self._writer.close()
         await self._reap()
@@ -196,7 +221,8 @@ class Child:
         except TimeoutError:
             await self.kill()
 
-    def _kill(self) -> None:
+    def kill_now(self) -> None:
+        """Kill it, with all that its handler has started, and wait for nothing."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

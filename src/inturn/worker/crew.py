@@ -179,9 +179,14 @@ class Crew:
                 self._code = self._code or FAILED
             return True
         if not member.is_up and not self._first_is_up.is_set():
+            if code <= 0:  # killed, or ended by its module: it could not say why
+                self._tell_died(member, code, None)
             self._code = code if code > 0 else FAILED
             return True
-        return self._settings.until_empty and code == 0 and member.is_finished
+        if self._settings.until_empty and member.is_finished:
+            self._code = self._code or (FAILED if code else 0)  # of a hook that failed at its end
+            return True
+        return False
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not longer than the crew works."""
@@ -196,9 +201,11 @@ class Crew:
             self._away_since[number] = monotonic()
             self._tell(StoreTroubled(worker=worker, error=why))
 
-    def _tell_died(self, member: Member, code: int, seconds: float) -> None:
+    def _tell_died(self, member: Member, code: int, seconds: float | None) -> None:
         how = how_ended(code)
-        if not (code or member.is_finished):
+        if not member.is_up:
+            how += ", before it had begun to work"
+        elif not (code or member.is_finished):
             how += ", though it had not finished"
         if member.unread is not None:
             how += f", for its reports could not be read: {member.unread}"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic
 
 import inturn
-from inturn.model.errors import InturnError, StoreError
+from inturn.model.errors import HookFailed, InturnError, StoreError
 from inturn.model.worker_events import (
     LeftBehind,
     Listener,
@@ -62,7 +62,7 @@ class Shift:
         self._settings, self._finished = settings, finished
         self._signalled = Signalled()
         self._code = 0
-        self._began = monotonic()
+        self._began, self._has_begun = monotonic(), False
         self._leaving = Leaving(self._tell_left)
 
     def run(self) -> None:
@@ -100,12 +100,14 @@ class Shift:
 
     async def work(self) -> None:
         """Work until told to stop."""
+        failure: HookFailed | None = None
         worker, tell = self.worker, self.worker.record.tell
         await worker.app.open()
         started = self.started(await self._find_unknown())
         self._began = monotonic()
 
         def began() -> None:
+            self._has_begun = True
             leave_alone_what_is_there()
             tell(started)
 
@@ -116,6 +118,10 @@ class Shift:
             )
         except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
             raise WorkerCancelled from None
+        except HookFailed as failed:
+            if not self._has_begun:
+                raise
+            failure = failed  # of a stop: all is settled
         if self._code:  # a thread may still run, and the loop would wait for it
             self._tell_end()
             end_process(self._code)
@@ -123,6 +129,8 @@ class Shift:
             async with asyncio.timeout(PART_SECONDS_MAX if worker.vitals.is_troubled else None):
                 await worker.app.close()
         self._tell_end()
+        if failure is not None:
+            raise failure
 
     def signalled(self, number: signal.Signals) -> None:
         """Hear a signal: stop; the second time, at once; the third, end."""

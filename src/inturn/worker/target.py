@@ -82,7 +82,7 @@ def _imported(name: str, root: Path) -> ModuleType:
             f"KeyboardInterrupt.",
             seen=_seen(error, with_error=False),
         ) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise AppNotFound(
             f"module {name!r} cannot be imported: it raised {type(error).__name__}.",
             seen=_seen(error),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from inturn.log import log_loop_blocked, log_loop_crowded, log_not_ended
 from inturn.worker.interrupt import Deadline
@@ -29,8 +29,22 @@ AGAIN_SECONDS = 0.01  # until a deadline that came before its call began is look
 Answer = TypeVar("Answer")
 
 
+class Due(Protocol):
+    """Something that is to be ended at a time, from another thread than the one it runs on."""
+
+    kind: str
+    seconds: float
+    due_at: float
+    is_struck: bool
+    said: bool  # that it has not ended, although it was struck, or that need not be said
+
+    def strike(self) -> None:
+        """End it, if it is under way; ``is_struck`` says whether it was."""
+
+
 class Watch:
-    """Ends ``def`` handlers at their timeout, and names those that block the event loop.
+    """Ends handlers at their timeout although their loop may stand still: ``def`` handlers, and
+    child processes. Names those that block the loop.
 
     - ``kinds``: which kind of job a handler's code belongs to;
     - ``loop_seconds_max``: how long the loop may stand still before the log says so.
@@ -39,7 +53,7 @@ class Watch:
     def __init__(self, kinds: Mapping[CodeType, str], *, loop_seconds_max: float) -> None:
         self._kinds, self._loop_seconds_max = dict(kinds), loop_seconds_max
         self._changed = threading.Condition()
-        self._deadlines: set[Deadline] = set()
+        self._deadlines: set[Due] = set()
         self._looks_at = 0.0
         self._stopped = False
         self._loop: asyncio.AbstractEventLoop
@@ -71,22 +85,29 @@ class Watch:
     def call(self, kind: str, seconds: float, function: Callable[[], Answer]) -> Answer:
         """Call a handler on this thread; raise ``TimeoutError`` if it took longer than allowed."""
         deadline = Deadline(kind, seconds)
-        with self._changed:
-            self._deadlines.add(deadline)
-            if deadline.due_at < self._looks_at:
-                self._changed.notify()
         try:
-            answer = deadline.call(function)
+            with self.minding(deadline):
+                answer = deadline.call(function)
         except BaseException as error:
             if deadline.is_struck:
                 raise took_too_long(seconds) from error
             raise
-        finally:
-            with self._changed:
-                self._deadlines.discard(deadline)
         if deadline.is_struck:
             raise took_too_long(seconds)
         return answer
+
+    @contextmanager
+    def minding(self, due: Due) -> Iterator[None]:
+        """Strike when it is due, if that comes while the block lasts."""
+        with self._changed:
+            self._deadlines.add(due)
+            if due.due_at < self._looks_at:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._deadlines.discard(due)
 
     def _run(self) -> None:
         while not self._stopped:
@@ -105,7 +126,7 @@ class Watch:
         for say in to_say:
             say()
 
-    def _look(self, now: float, deadline: Deadline) -> float:
+    def _look(self, now: float, deadline: Due) -> float:
         """Do what is due about a deadline; return when to look again."""
         if now < deadline.due_at:
             return deadline.due_at

@@ -78,7 +78,7 @@ class Worker:
         name: str | None = None,
         listeners: Sequence[worker_events.Listener] = (),
     ) -> None:
-        self.app = app
+        self.app, self.name = app, named(name)
         self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
         check_whole("slots", slots, 1, bounds.RUNNING_MAX)
@@ -86,21 +86,21 @@ class Worker:
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("sweep_seconds", sweep_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("loop_seconds_max", loop_seconds_max, 0.001, bounds.LEASE_SECONDS_MAX)
-        self.name = named(name)
         self.lease_seconds, self.sweep_seconds = float(lease_seconds), float(sweep_seconds)
         self.kinds = tuple(sorted(app.jobs))
         self._slots, self._jobs_max = slots, jobs_max
         self._prefetch = Prefetch(slots, jobs_max)
         self._quarantine = Quarantine(self.queues)
         self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
-        self._children = Children([job for job in app.jobs.values() if job.in_process])
+        in_processes = [job for job in app.jobs.values() if job.in_process]
+        self._children = Children(in_processes, self._watch)
         self._random = Random()
         self._attempts = {
             kind: Attempts(job, self._random, watch=self._watch) for kind, job in app.jobs.items()
         }
         self._hands = Hands(
             self._attempts,
-            {job.kind: self._children for job in app.jobs.values() if job.in_process},
+            {job.kind: self._children for job in in_processes},
             make_way=self._make_way,
             rouse=self._rouse,
         )
