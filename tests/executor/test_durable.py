@@ -359,17 +359,6 @@ async def test_a_duplicate_is_not_waited_for_besides_the_first_job(shop: Shop) -
     assert stopping.waiting == 1
 
 
-async def test_what_others_ended_is_not_waited_for(shop: Shop) -> None:
-    async with running(shop, slots=1, queue_size=3) as executor:
-        await executor.submit("a", shop.wait.call())
-        await until(lambda: executor.keys_busy == 1)
-        for n in range(20):  # more than are remembered before the store is asked
-            ticket = await executor.submit("a", shop.write.call("a", n), timeout=SECONDS_MAX)
-            await ticket.cancel()
-        assert len(executor._ends.awaited) <= 7
-        shop.gate.set()
-
-
 async def test_stop_is_idempotent_and_concurrent(shop: Shop) -> None:
     executor = inturn.Executor(app=shop.app)
     await executor.submit("a", shop.write.call("a", 1))

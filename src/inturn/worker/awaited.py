@@ -15,11 +15,11 @@ from inturn.model.errors import EarlierFailure, InturnError, StoreError, Unknown
 from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneState
 from inturn.policy.explain import WORKER_SEEN_SECONDS
-from inturn.store.paging import encode_cursor
 from inturn.store.protocol import Store
-from inturn.worker.ends import Ends
+from inturn.worker.ends import ENDED, Ends
 from inturn.worker.failures import Barrier
 from inturn.worker.store_room import FRESH_SECONDS, LOOK_SECONDS, LOOKS_SHARE_MAX
+from inturn.worker.unheard import just_before
 
 STILL_SECONDS = 0.25  # without an end, before the store is asked what became of a job
 STUCK_SECONDS = 5.0  # before the log says what a barrier waits for, if only others can end it …
@@ -29,7 +29,6 @@ REAPED_MAX = 100
 _ON_THEIR_WAY = (JobState.WAITING, JobState.RUNNING, JobState.RETRYING, JobState.RUNNING)
 """The states of jobs in a line, as they go through them: who looks in this order misses none that
 goes on from one to the next meanwhile."""
-_ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 _STUCK = (LaneState.HALTED, LaneState.PAUSED, LaneState.GATED)
 _BUSY = (LaneState.LEASED, LaneState.SLEEPING)
 _TO_BE_CLAIMED = (LaneState.READY, LaneState.SLEEPING)
@@ -91,7 +90,7 @@ class Awaited:
         if not self._ends.awaited:
             return
         if self._cursor is None:
-            self._cursor = encode_cursor(UUID(int=min(self._ends.awaited).int - 1))
+            self._cursor = just_before(min(self._ends.awaited))
         page = await store.jobs(state=JobState.CANCELLED, cursor=self._cursor, rows_max=REAPED_MAX)
         self._cursor = page.cursor
         for view in page.rows:
@@ -130,7 +129,7 @@ class Awaited:
             return None
         if view.state is JobState.DEAD:
             self._ends.found_dead(barrier, id, _error_of(view))
-        return None if view.state in _ENDED else view
+        return None if view.state in ENDED else view
 
     async def _check_halted(self, store: Store, queue: str, barrier: Barrier) -> None:
         for lane in (await store.lanes(queue, key=barrier.key)).rows:
@@ -183,13 +182,7 @@ class Awaited:
             view = await store.job(id)
         except UnknownJob:
             view = None
-        if view is not None and view.state is JobState.CANCELLED:
-            self._ends.cancelled(view)
-            return None
-        if view is None or view.state in _ENDED:
-            self._ends.forget([id])
-            return None
-        return view
+        return None if self._ends.found(id, view) else view
 
 
 class Patience:

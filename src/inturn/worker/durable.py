@@ -40,6 +40,7 @@ from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
+from inturn.worker.unheard import Unheard
 from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 
@@ -103,6 +104,7 @@ class DurableExecutor(Executor):
         self._ends = Ends(checked_listeners(listeners), error_handler)
         self._repertoire = Repertoire(app, self._ends)
         self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)
+        self._unheard = Unheard(self._ends)
         self._stopping = Stopping(app, self._awaited)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
@@ -293,6 +295,7 @@ class DurableExecutor(Executor):
         self._check_runs()
         assert self._room is not None
         jobs = [call.new for call in calls]
+        await self._look_for_unheard(len(jobs))
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + patience
         while True:
@@ -308,6 +311,13 @@ class DurableExecutor(Executor):
                 if loop.time() + LOOK_SECONDS >= ends_at:
                     raise
                 await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look_for_unheard(self, jobs: int) -> None:
+        """Forget some of what ended elsewhere, before more is remembered."""
+        assert self._worker is not None
+        room = 2 * self.settings.queue_size * len(self._worker.queues)
+        if self._unheard.is_due(jobs, room=room):
+            await self.app.run(lambda store: self._unheard.look(store, jobs))
 
     async def _accept(self, calls: list[Call[Any]]) -> list[Ticket[Any]]:
         """Submit what was let in. Once begun it is seen through, to know what is in the store."""
@@ -331,8 +341,6 @@ class DurableExecutor(Executor):
             if ticket.id != job.id:  # a duplicate
                 self._ends.forget([job.id])
             self._ends.tell(events.Accepted(job.key or "", 0))
-        if len(self._ends.awaited) > 2 * self.settings.queue_size:
-            await self.app.run(self._awaited.reap)
         return [
             OwnTicket(self.app, ticket, call, self.current, self._closed)
             for ticket, call in zip(tickets, calls, strict=True)

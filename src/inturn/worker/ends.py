@@ -11,13 +11,15 @@ from inturn.executor.report import ErrorHandler, Failure
 from inturn.log import guarded, log_event, log_listener_failure
 from inturn.model import events
 from inturn.model.errors import AttemptFailed, JobCancelled
-from inturn.model.job import JobView, LeasedJob, NewJob, Ticket
+from inturn.model.job import JobState, JobView, LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.failures import Barrier, Failures
 from inturn.worker.watcher import Hand, is_buried
+
+ENDED = (JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 
 
 class _Attempt:
@@ -146,6 +148,19 @@ class Ends:
             error = JobCancelled(key, f"by {by}" if by else view.reason or "nobody says why")
             self._report(events.Cancelled, key, view.attempt, error)
             self._wake()
+
+    def found(self, id: UUID, view: JobView | None) -> bool:
+        """Hear what the store says of a job that it has been given; say whether that has ended.
+
+        ``view``: None if it ended so long ago that it was pruned.
+        """
+        if view is not None and view.state is JobState.CANCELLED:
+            self.cancelled(view)
+        elif view is None or view.state in ENDED:
+            self.forget([id])
+        else:
+            return False
+        return True
 
     def of_key(self, key: str) -> list[UUID]:
         """Return the jobs of a key in hand: those that run, and those whose end is being told."""
