@@ -121,6 +121,45 @@ async def test_a_sandbox_is_entered_once_at_a_time(shop: Shop) -> None:
     assert "run" not in vars(shop.app)
 
 
+def test_a_sandbox_that_is_entered_again_begins_anew(shop: Shop) -> None:
+    sandbox = private(shop.app)
+    with sandbox:
+        shop.send.submit_sync("a")
+        shop.fails.add("b")
+        shop.send.submit_sync("b")
+        sandbox.drain_sync(raising=False)
+    assert len(sandbox.submitted()) == 2, "what the first time was about can still be asked"
+    then = sandbox.clock.advance("1h")
+    with sandbox:
+        assert sandbox.submitted() == []
+        sandbox.assert_not_submitted(shop.send)
+        assert sandbox.clock.now() == then, "time does not go back"
+        assert sandbox.drain_sync(advance="1h").ran == []
+        shop.send.submit_sync("c")
+        sandbox.assert_submitted(shop.send, "c")
+        assert [one.kind for one in sandbox.drain_sync().done] == ["send"]
+    assert shop.ran == ["a", "b", "c"]
+
+
+async def test_a_sandbox_that_is_entered_again_in_async_code_begins_anew(shop: Shop) -> None:
+    sandbox = private(shop.app)
+    for to in ("a", "b"):
+        async with sandbox:
+            await shop.send.submit(to)
+            assert [one.arguments["to"] for one in sandbox.submitted()] == [to]
+            assert len((await sandbox.drain()).done) == 1
+
+
+def test_a_sandbox_on_disk_is_not_entered_again_over_what_it_left(
+    shop: Shop, tmp_path: Path
+) -> None:
+    sandbox = private(shop.app, store=f"sqlite:///{tmp_path / 'work.db'}")
+    with sandbox:
+        shop.send.submit_sync("a")
+    with pytest.raises(BadInput, match="holds jobs already"), sandbox:
+        pass
+
+
 def test_one_loop_after_another_in_a_plain_test(shop: Shop, store: str) -> None:
     with private(shop.app, store=store) as sandbox:
         asyncio.run(shop.send.submit("a"))

@@ -43,7 +43,8 @@ class Sandbox:
     """An app on a private store, with a clock that is moved by hand.
 
     Everything of the app goes to the private store while the sandbox is entered: its jobs'
-    ``submit``, its tickets, its workers. Afterwards the app is as it was.
+    ``submit``, its tickets, its workers. Afterwards the app is as it was. Entered again, it begins
+    anew: nothing has been submitted; only the clock goes on, for time does not go back.
 
     Entered by ``async with`` its handlers run on the loop it is used on, entered by ``with`` on
     that of a thread. ``settles_late``: entered by ``with`` it is for a test that is async, on whose
@@ -60,9 +61,10 @@ class Sandbox:
     ) -> None:
         self.clock = clock or HandClock()
         self.app = App(store, clock=self.clock) if app is None else app
-        self._ledger = Ledger(self.clock, self.app.jobs.get)
-        self._homes = PrivateHomes(store, self.clock, self._ledger)
+        self._store = store
+        self._begin()
         self._before: Homes | None = None  # the app's own, while entered
+        self._has_been_left = False
         # A store in memory serves any loop, so that it can wait for the first that asks.
         self._settles_late = settles_late and store == MEMORY
 
@@ -210,15 +212,23 @@ class Sandbox:
         self._leave()
         await self._homes.end()
 
+    def _begin(self) -> None:
+        """Have a store that nobody has used, and a ledger in which nothing is written."""
+        self._ledger = Ledger(self.clock, self.app.jobs.get)
+        self._homes = PrivateHomes(self._store, self.clock, self._ledger)
+
     def _enter(self) -> None:
         """Have the app's calls go to the private store."""
         if self._before is not None:
             raise BadInput("this sandbox is in use already. Make another: private(app).")
+        if self._has_been_left:
+            self._begin()
         self._before, self.app.homes = self.app.homes, self._homes
 
     def _leave(self) -> None:
         assert self._before is not None
         self.app.homes, self._before = self._before, None
+        self._has_been_left = True  # what was submitted can still be looked at, until the next time
 
     async def _check_empty(self) -> None:
         """Refuse a store that is someone's: a drain would run what waits there."""
