@@ -12,7 +12,8 @@ from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from inturn.model.job import JobState
-from inturn.worker import awaited
+from inturn.queue.sending import send
+from inturn.worker import awaited, durable
 from inturn.worker.ends import Ends
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import Seen
@@ -85,16 +86,15 @@ async def test_a_submitter_that_is_cancelled_takes_back_no_job_that_another_had_
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_submitting, may_submit = asyncio.Event(), asyncio.Event()
-    submit_many = shop.app.submit_many
 
-    async def submit_slowly(*given: Any, **options: Any) -> Any:
+    async def send_slowly(*given: Any, **options: Any) -> Any:
         is_submitting.set()
         await may_submit.wait()
-        return await submit_many(*given, **options)
+        return await send(*given, **options)
 
     once = shop.write.using(dedupe="x", delay=3600)
     first = await once.using(key="a").submit("a", 1)
-    monkeypatch.setattr(shop.app, "submit_many", submit_slowly)
+    monkeypatch.setattr(durable, "send", send_slowly)
     async with running(shop) as executor:
         calls = [("a", once.call("a", 1)), ("a", shop.write.using(delay=3600).call("a", 2))]
         submitting = asyncio.create_task(executor.submit_many(calls))

@@ -15,8 +15,9 @@ from inturn.model.errors import ExecutorClosed, HookFailed
 from inturn.model.job import JobState, NewJob
 from inturn.model.worker import WorkerView
 from inturn.policy.retry import RetryPolicy
+from inturn.queue.sending import send
 from inturn.store.protocol import Store
-from inturn.worker import awaited
+from inturn.worker import awaited, durable
 from inturn.worker.durable import DurableExecutor
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import SECONDS_MAX, Seen
@@ -26,17 +27,17 @@ async def test_a_stop_waits_for_what_is_on_its_way_into_the_store(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrives, looked = asyncio.Event(), asyncio.Event()
-    submit_many, look = shop.app.submit_many, awaited.Awaited._look
+    look = awaited.Awaited._look
 
-    async def submit_slowly(*given: Any, **options: Any) -> Any:
+    async def send_slowly(*given: Any, **options: Any) -> Any:
         await arrives.wait()
-        return await submit_many(*given, **options)
+        return await send(*given, **options)
 
     async def look_and_say(*given: Any) -> Any:
         looked.set()
         return await look(*given)
 
-    monkeypatch.setattr(shop.app, "submit_many", submit_slowly)
+    monkeypatch.setattr(durable, "send", send_slowly)
     monkeypatch.setattr(awaited.Awaited, "_look", look_and_say)
     async with running(shop) as executor:
         submitting = asyncio.create_task(executor.submit("a", shop.write.call("a", 1)))
