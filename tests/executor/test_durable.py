@@ -384,7 +384,7 @@ def test_settings_come_from_the_environment() -> None:
     environment = {"SQ_SLOTS": "3", "SQ_ENQUEUE_TIMEOUT": "2s"}
     settings = inturn.Executor.from_environment(environment, app=app, queue_size=9).settings
     assert (settings.slots, settings.enqueue_timeout, settings.queue_size) == (3, 2.0, 9)
-    with pytest.raises(BadInput, match="must be an App"):
+    with pytest.raises(BadInput, match=r"is no app\. Give the inturn\.App"):
         inturn.Executor(app="sqlite:///:memory:")  # type: ignore[call-overload]
     with pytest.raises(BadInput, match="error_handler"):
         inturn.Executor(app=app, error_handler=7)  # type: ignore[call-overload]

@@ -512,6 +512,15 @@ def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:
             Worker(app, **wrong)
 
 
+@pytest.mark.parametrize("wrong", [5, None, "shop:app", App])
+@pytest.mark.parametrize("settings", [{}, {"queues": ["mail"]}])
+def test_a_worker_of_what_is_no_app_says_what_it_takes(
+    wrong: Any, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(BadInput, match=r"is no app\. Give the inturn\.App whose jobs are to run"):
+        Worker(wrong, **settings)
+
+
 async def _dead(app: App) -> bool:
     return bool((await app.run(lambda store: store.dead_letters())).rows)
 

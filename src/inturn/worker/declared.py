@@ -1,4 +1,4 @@
-"""What the jobs that are declared on an app say to its worker."""
+"""What an app, and the jobs that are declared on it, say to its worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import inspect
 from types import CodeType
 from typing import Any
 
+from inturn.model.admissible import shown
+from inturn.model.errors import BadInput
 from inturn.queue.app import App
 from inturn.queue.job import Job
+
+
+def checked_app(app: object) -> App:
+    """Return an app, or refuse what is none."""
+    if isinstance(app, App):
+        return app
+    raise BadInput(
+        f"{shown(app)} is no app. Give the inturn.App whose jobs are to run, with Worker(app) or "
+        f"Executor(app=app)."
+    )
 
 
 def queues_of(app: App) -> list[str]:

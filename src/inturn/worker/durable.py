@@ -14,7 +14,7 @@ from inturn.executor.report import ErrorHandler, check_error_handler, checked_li
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.log import guarded, log_executor_ended
 from inturn.model import bounds, events
-from inturn.model.admissible import check_name, shown
+from inturn.model.admissible import check_name
 from inturn.model.errors import (
     BadInput,
     EarlierFailure,
@@ -35,6 +35,7 @@ from inturn.queue.sending import send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
+from inturn.worker.declared import checked_app
 from inturn.worker.ends import Ends
 from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
@@ -94,13 +95,11 @@ class DurableExecutor(Executor):
             raise InvalidSetting(
                 f"{name} means nothing to an executor with a store: {_REFUSED[name]}."
             )
-        if not isinstance(app, App):
-            raise BadInput(f"app must be an App, not {shown(app)}.")
+        self.app = checked_app(app)
         check_error_handler(error_handler)
         self.settings = ExecutorSettings(
             shards=1, slots=slots, queue_size=queue_size, enqueue_timeout=enqueue_timeout
         )
-        self.app = app
         self._ends = Ends(checked_listeners(listeners), error_handler)
         self._repertoire = Repertoire(app, self._ends)
         self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)

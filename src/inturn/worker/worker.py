@@ -23,7 +23,7 @@ from inturn.queue.job import Job
 from inturn.worker.attempt import Attempts
 from inturn.worker.beside import beside
 from inturn.worker.children import Children
-from inturn.worker.declared import codes_of, queues_of
+from inturn.worker.declared import checked_app, codes_of, queues_of
 from inturn.worker.hands import SLOW_SECONDS, Hands
 from inturn.worker.last_look import LastLook
 from inturn.worker.lease_clock import lease_now
@@ -78,7 +78,7 @@ class Worker:
         name: str | None = None,
         listeners: Sequence[worker_events.Listener] = (),
     ) -> None:
-        self.app, self.name = app, named(name)
+        self.app, self.name = checked_app(app), named(name)
         self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
         check_whole("slots", slots, 1, bounds.RUNNING_MAX)
