@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from weakref import WeakSet
 
+from inturn.executor.fork import inherited
 from inturn.executor.home import LoopSignal, ThreadSignal
 from inturn.executor.lanes import REFUSED, STARTS
 from inturn.executor.room import Offer
@@ -29,7 +30,6 @@ class Door:
         self._lanes = turns.lanes
         self._timeout = timeout
         self._start = start
-        self._is_inherited = False
         _doors.add(self)
 
     def enter(self, ticket: LocalTicket) -> bool:
@@ -186,15 +186,12 @@ class Door:
 
     def leave_to_parent(self) -> None:
         """In a forked child: the loop and the threads that ran jobs are not here."""
-        self.is_open, self.is_stopped, self._is_inherited = False, True, True
+        self.is_open, self.is_stopped = False, True
 
     def closed(self) -> ExecutorClosed:
         """Return the error for who comes too late."""
-        if self._is_inherited:
-            return ExecutorClosed(
-                "the executor belongs to the process that this one was forked from, and runs jobs "
-                "there. Make one in each process."
-            )
+        if self._turns.origin.is_left:
+            return inherited()
         return ExecutorClosed(
             "the executor was stopped and takes no more jobs. Make a new one, or stop it later."
         )

@@ -114,8 +114,8 @@ class Lanes:
         self._admit_first()
         while self.running < self.slots and (offer := self._startable()) is not None:
             self._enter(offer)
-            for key in offer.keys & self.room.by_key.keys():
-                self.room.by_key.move_to_end(key)  # other keys have their turn before
+            for key in offer.keys:
+                self.room.turnstile.put_last(key)
             self._admit_first()
 
     def _admit_first(self) -> None:
@@ -129,18 +129,17 @@ class Lanes:
 
     def _startable(self) -> Offer | None:
         """Return an offer in line whose jobs all get a slot at once, if there is one."""
-        lanes = self.lanes
-        firsts = (line[0] for key, line in self.room.by_key.items() if key not in lanes)
-        return next((offer for offer in firsts if self._starts(offer)), None)
+        room = self.room
+        return room.turnstile.first(self.slots - self.running, room.bears, self.lanes)
 
     def turn_away(self, error: InturnError, key: str | None = None) -> None:
         """Refuse those who wait for room, or only those with a job of one key."""
-        for offer in self.room.waiting():
-            if key is None or any(ticket.key == key for ticket in offer.tickets):
-                self.room.remove(offer)
-                offer.refused = error
-                if offer.signal is not None:
-                    self.fired.append(offer.signal.fire)
+        room = self.room
+        for offer in room.waiting() if key is None else list(room.by_key.get(key, ())):
+            room.remove(offer)
+            offer.refused = error
+            if offer.signal is not None:
+                self.fired.append(offer.signal.fire)
         if key is not None:
             self.admit()
 
@@ -200,6 +199,8 @@ class Lanes:
             self.ready.append(lane)
         else:
             del self.lanes[lane.key]
+            if self.room.by_key:
+                self.room.turnstile.release(lane.key)
         return self._next()
 
     def sleep(self, lane: Lane) -> Lane | None:
@@ -285,6 +286,7 @@ class Lanes:
         # A lane that was emptied while it was ready may be in line behind a newer one of its key.
         if self.lanes.get(lane.key) is lane:
             del self.lanes[lane.key]
+            self.room.turnstile.release(lane.key)
 
     # Going out of line
 
@@ -321,6 +323,7 @@ class Lanes:
         left = self._empty(lane)
         lane.head = None
         del self.lanes[lane.key]
+        self.room.turnstile.release(lane.key)
         return left, self._next()
 
     def abort(self) -> list[LocalTicket]:
@@ -334,6 +337,7 @@ class Lanes:
             left += self._empty(lane)
             if lane.head is None:
                 del self.lanes[lane.key]
+                self.room.turnstile.release(lane.key)
         self.ready.clear()
         return left
 

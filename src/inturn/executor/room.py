@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import MutableMapping
 from typing import TypeVar
 
 from inturn.executor.home import Signal
 from inturn.executor.ticket import LocalTicket
+from inturn.executor.turnstile import Turnstile
 from inturn.model.errors import EnqueueTimeout, InturnError, ShardFull
 
 Name = TypeVar("Name")
@@ -16,13 +17,14 @@ Name = TypeVar("Name")
 class Offer:
     """Jobs that someone wants accepted, all or none."""
 
-    __slots__ = ("accepted", "is_in_line", "needs", "refused", "signal", "tickets")
+    __slots__ = ("accepted", "is_in_line", "needs", "refused", "signal", "starts_ever", "tickets")
 
     def __init__(self, tickets: list[LocalTicket], signal: Signal | None = None) -> None:
         self.tickets = tickets
         self.needs = Counter(ticket.shard for ticket in tickets)
         self.signal = signal
         self.accepted = self.is_in_line = False
+        self.starts_ever = False  # in line: whether it may start without room when slots are free
         self.refused: InturnError | None = None  # why, if something came up while they waited
 
     @property
@@ -43,6 +45,7 @@ class Room:
         "offers",
         "queue_size",
         "total",
+        "turnstile",
     )
 
     def __init__(self, shards: int, queue_size: int, depth_max: int) -> None:
@@ -53,7 +56,8 @@ class Room:
         self.asleep = [0] * shards  # of the depths: what waits to run again
         self.asleep_total = 0
         self.offers: dict[int, deque[Offer]] = {}  # only shards where someone waits
-        self.by_key: OrderedDict[str, deque[Offer]] = OrderedDict()  # the same, by their jobs' keys
+        self.by_key: dict[str, deque[Offer]] = {}  # the same, by their jobs' keys
+        self.turnstile = Turnstile(self.by_key)
 
     def fits(self, offer: Offer) -> bool:
         """Whether all jobs of an offer fit."""
@@ -113,8 +117,11 @@ class Room:
         offer.is_in_line = True
         for shard in offer.needs:
             self.offers.setdefault(shard, deque()).append(offer)
-        for key in offer.keys:
+        keys = offer.keys
+        for key in keys:
             self.by_key.setdefault(key, deque()).append(offer)
+        offer.starts_ever = len(keys) == len(offer.tickets) and not self.never_fits(offer)
+        self.turnstile.joined(offer)
 
     def remove(self, offer: Offer) -> None:
         """Take an offer out of every line it is in."""
@@ -122,8 +129,10 @@ class Room:
             offer.is_in_line = False
             for shard in offer.needs:
                 _take_out(offer, self.offers, shard)
-            for key in offer.keys:
+            keys = offer.keys
+            for key in keys:
                 _take_out(offer, self.by_key, key)
+            self.turnstile.left(keys)
 
     def waiting(self) -> list[Offer]:
         """Return all offers that wait for room, each once."""

@@ -94,6 +94,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             return self.value  # type: ignore[no-any-return]  # it has ended, and well, as most have
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
+            self.turns.check_here()
             self._check_ends("result", patience)
             signal = LoopSignal(self.turns.home)
             if self.turns.on_end(self, signal.fire):
@@ -107,6 +108,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """Wait for the outcome on a thread that runs no loop."""
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
+            self.turns.check_here()
             self.turns.check_may_block("result_sync")
             self._check_ends("result_sync", patience)
             signal = ThreadSignal()
@@ -122,6 +124,9 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         gets a ``CancelledError``. A ``def`` that runs on a thread cannot be stopped from outside:
         it sees ``cancel_asked`` on its ticket if it looks, and is not retried.
         """
+        if self.state is _ENDED:
+            return False
+        self.turns.check_here()
         return self.turns.cancel(self, "its submitter took it back")
 
     def __repr__(self) -> str:
