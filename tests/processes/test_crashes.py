@@ -17,8 +17,10 @@ LONG_SECONDS = 25  # a lease with time for that, prolonged every 5 s, on a machi
 LASTING = ("--lease", "60s", "--sweep", "500ms")  # a heartbeat every 500 ms, and a lease that lasts
 
 
-def test_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(place: Place) -> None:
-    """ACCEPTANCE 001-03, 001-23, 003-11: before a lease that is several times as long runs out.
+def test_001_03_001_23_003_11_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(
+    place: Place,
+) -> None:
+    """Before a lease that is several times as long runs out.
 
     That lease is of a worker killed at the same moment: its job is still its own by then.
     """
@@ -44,8 +46,8 @@ def test_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(place: P
     assert [one.pid for one in place.effects("ended")] == [second.pid] * 2
 
 
-def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
-    """ACCEPTANCE 001-04: it is prolonged on the loop, on a thread, while the loop is blocked."""
+def test_001_04_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
+    """It is prolonged on the loop, on a thread, while the loop is blocked."""
     first = place.work(*LASTING)
     place.submit(hold.call("async"), hold_thread.call("thread"))
     place.began("async")
@@ -63,10 +65,10 @@ def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
+def test_001_05_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
     place: Place, is_async: bool
 ) -> None:
-    """ACCEPTANCE 001-05: what can be cancelled is, as soon as it hears of it."""
+    """What can be cancelled is, as soon as it hears of it."""
     first = place.work(*SETTINGS)
     place.submit((hold if is_async else hold_thread).using(key="k").call("h"))
     place.began("h")
@@ -90,7 +92,7 @@ def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
     assert [(one["done"], one["lost"]) for one in counts] == [(0, 1), (1, 0)]
 
 
-def test_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it_holds(
+def test_001_05_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it_holds(
     sqlite_place: Place,
 ) -> None:
     """It goes on in the middle of a lane's first job, and cannot hear that it lost the rest."""
