@@ -31,6 +31,7 @@ from tests.cli.support import COMMAND, INHERITED
 ROOT = Path(__file__).parents[2]
 APP = "tests.processes.jobs:app"
 PATIENT = "tests.processes.patient:app"
+TIMED = "tests.processes.timed:app"
 SECONDS_MAX = 100.0  # for anything that could hang, on a machine that is busy
 
 Answer = TypeVar("Answer")
@@ -220,11 +221,11 @@ class Place:
 
     def until_prolonged(self) -> None:
         """Wait until the lease of every job that runs has been prolonged."""
-        before = self._leases()
+        before = self.leases()
         assert before
-        until(lambda: all(end > before[job] for job, end in self._leases().items()))
+        until(lambda: all(end > before[job] for job, end in self.leases().items()))
 
-    def _leases(self) -> dict[UUID, datetime]:
+    def leases(self) -> dict[UUID, datetime]:
         """Return until when each job that runs is leased."""
         running = self.store(lambda store: store.jobs(state=JobState.RUNNING))
         return {one.job.id: one.leased_until for one in running.rows if one.leased_until}
@@ -254,6 +255,15 @@ class Place:
     def began(self, name: str, times: int = 1) -> Effect:
         """Wait until a job has begun so often, and return the last time."""
         return until(lambda: self.effects("began", name)[times - 1 :])[0]
+
+    def last_effect_at(self) -> float:
+        """Return when something was written last, as ``time.time`` tells it."""
+        return (self.folder / "effects").stat().st_mtime
+
+    def late_seconds(self, worker: WorkerProcess) -> float:
+        """Return for how long the machine has held up a worker of ``TIMED``, all in all."""
+        lines = (self.folder / f"late-{worker.pid}").read_text().splitlines(keepends=True)
+        return sum(float(line) for line in lines if line.endswith("\n"))
 
     def let_end(self, *names: str, pid: int | None = None) -> None:
         """Let jobs that hold end: everywhere, or in one process."""

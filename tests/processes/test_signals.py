@@ -41,8 +41,7 @@ print(*heard)
 """
 
 
-def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
-    """ACCEPTANCE 001-21."""
+def test_001_21_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
     first = place.work("--slots", "2", target=PATIENT)
     quick = [count.call("open", n) for n in range(300)]
     place.submit(*quick[:200])
@@ -200,8 +199,10 @@ def test_sighup_is_not_heard_where_it_is_ignored_or_the_apps_own(hangup: str) ->
     assert ran.stdout.decode().split() == ["SIGTERM"]
 
 
-def test_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(place: Place) -> None:
-    """ACCEPTANCE 001-21: the batch behind a job that runs is in the worker's hands already."""
+def test_001_21_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(
+    place: Place,
+) -> None:
+    """The batch behind a job that runs is in the worker's hands already."""
     first = place.work(target=PATIENT)
     place.submit(*(count.call("open", n) for n in range(400)))
     until(lambda: not place.left())  # they were quick, so it takes more than it can start
