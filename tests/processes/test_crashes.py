@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from datetime import datetime, timedelta
 
 import pytest
 
 from inturn.model.job import JobState
 from inturn.worker.heartbeat import BEATS_PER_LEASE
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
-from tests.processes.support import PATIENT, TIMED, Place, until
+from tests.processes.support import PATIENT, TIMED, Place, WorkerProcess, until
 
 SETTINGS = ("--lease", "3s", "--sweep", "500ms")
 LASTING = ("--lease", "60s", "--sweep", "500ms")  # a heartbeat every 500 ms, and a lease that lasts
@@ -60,6 +61,43 @@ def test_001_04_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
     assert [one.pid for one in place.effects("began")] == [first.pid] * 3
     assert [one.pid for one in place.effects("ended")] == [first.pid] * 3
     assert not first.events("leases_lost") + second.events("leases_lost")
+
+
+def test_001_04_a_job_that_blocks_its_loop_for_longer_than_its_lease_is_not_stolen(
+    place: Place,
+) -> None:
+    """Another worker, which is idle, sweeps all the while.
+
+    Only where the machine held up the first for a part of its lease, it is given a longer one.
+    """
+    for lease_seconds in (4, 8, 16, 32):
+        settings = ("--lease", f"{lease_seconds}s", "--sweep", "500ms")
+        name = f"blocked-{lease_seconds}"
+        first = place.work(*settings, target=TIMED)
+        place.submit(hold_loop.call(name))
+        place.began(name)
+        [leased_until] = place.leases().values()
+        second = place.work(*settings)
+        gone_by = leased_until + timedelta(seconds=lease_seconds / 2)  # and there was a sweep since
+        until(lambda: is_seen_after(place, second, gone_by))  # noqa: B023
+        late_seconds = place.late_seconds(first)
+        place.let_end(name)
+        place.until_done()
+        ran = [one.pid for one in place.effects("began", name)]
+        for worker in (first, second):
+            worker.signal(signal.SIGTERM)
+            assert worker.ended() == 0
+        if ran == [first.pid] and not first.events("leases_lost"):
+            return
+        held_up = f"and the machine held up the first, {first.pid}, for {late_seconds:.2f} s only"
+        assert late_seconds > lease_seconds / 4, f"it ran in {ran}, {held_up}"
+    pytest.fail("a machine that holds up its processes for so long tells nothing")
+
+
+def is_seen_after(place: Place, worker: WorkerProcess, moment: datetime) -> bool:
+    """Whether a worker has beaten after a moment, by the store's clock."""
+    seen = [view.seen_at for view in place.views() if view.id == worker.name]
+    return any(at is not None and at > moment for at in seen)
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
