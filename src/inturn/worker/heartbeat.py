@@ -70,8 +70,9 @@ class Heartbeat:
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two steps."""
-        return min(self._lease_seconds / BEATS_PER_LEASE, self._sweep_seconds, BEAT_SECONDS_MAX)
+        """How long to wait until the next step: a sweep that is due before the beat is not late."""
+        beat = min(self._lease_seconds / BEATS_PER_LEASE, self._sweep_seconds, BEAT_SECONDS_MAX)
+        return min(beat, self._sweep_in) if self._sweep_in > 0 else beat
 
     async def step(self) -> None:
         """Do what is due."""
