@@ -148,8 +148,9 @@ async def test_a_stop_hook_that_fails_ends_the_drain_with_its_error(shop: Shop) 
 
     async with private(shop.app) as sandbox:
         await shop.send.submit("a")
-        with pytest.raises(ValueError, match="cannot close"):
+        with pytest.raises(HookFailed, match=r"'broken'.*cannot close") as failed:
             await sandbox.drain()
+    assert isinstance(failed.value.__cause__, ValueError)
     assert shop.ran == ["a"]
 
 
