@@ -1,13 +1,15 @@
-"""What tests of the executor share: a loop whose time jumps, jobs that block, a collector."""
+"""What tests of the executor share: a loop whose time jumps, jobs that block, counted steps."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import selectors
+import sys
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import inturn
@@ -16,6 +18,7 @@ from inturn.model import events
 
 T = TypeVar("T")
 
+SOURCE = str(Path(inturn.__file__).parent / "executor")
 SECONDS_MAX = 60.0  # for anything in these tests that could hang
 
 
@@ -65,6 +68,28 @@ class Seen:
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
+
+
+class Steps:
+    """Counts the lines of the executor that are run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Steps:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(SOURCE) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self.count += 1
+        return self._line
 
 
 class Failing:

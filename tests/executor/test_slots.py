@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import inturn
-from tests.executor.support import SECONDS_MAX, Running
+from inturn.executor import LocalTicket
+from inturn.model.errors import JobCancelled
+from tests.executor.support import SECONDS_MAX, Running, Steps, ended_with
 
 
 async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> None:
@@ -161,3 +163,49 @@ async def test_tasks_that_begin_as_they_are_made_change_nothing(factory: Any) ->
     await executor.stop()
     assert values == [*"abcdef", "on a thread", "g"]
     assert [name for name in ran if name != "g"] == [*"abcdef"]
+
+
+async def test_four_times_as_many_jobs_that_run_take_four_times_the_steps_to_cancel() -> None:
+    async def steps(jobs: int) -> float:
+        async with Running(slots=jobs, error_handler=lambda failure: None) as executor:
+            for number in range(jobs):
+                await executor.submit(f"key-{number}", asyncio.Event().wait)
+            while len(executor._on_loop.slots) < jobs:  # noqa: ASYNC110 - until all of them wait
+                await asyncio.sleep(0)
+            with Steps() as steps:
+                await executor.stop(timeout=0)
+            return steps.count / jobs
+
+    few, many = await steps(100), await steps(400)
+    assert many < few * 2, f"{few:.0f} steps for each of 100, {many:.0f} for each of 400"
+
+
+@pytest.mark.parametrize("steps_before", [0, 1, 2])
+@pytest.mark.parametrize("hogs", [False, True])
+async def test_a_job_that_cancels_itself_is_struck_where_it_waits_next(
+    steps_before: int, hogs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if hogs:  # the slot lets others have a turn after each job
+        monkeypatch.setattr("inturn.executor.loop_slots.HOG_SECONDS_MAX", -1.0)
+
+    async def job() -> None:
+        for _ in range(steps_before):
+            await asyncio.sleep(0)
+        ticket: LocalTicket | None = executor.current()
+        assert ticket is not None
+        assert ticket.cancel()
+        await asyncio.sleep(SECONDS_MAX)
+
+    async def waits() -> str:
+        await asyncio.sleep(0)
+        return "waited"
+
+    async with Running(slots=3) as executor:
+        jobs = [(f"key-{number % 5}", (waits, job)[number % 2]) for number in range(40)]
+        tickets = await executor.submit_many(jobs)
+        async with asyncio.timeout(SECONDS_MAX / 2):
+            for (_, run), ticket in zip(jobs, tickets, strict=True):
+                if run is waits:
+                    assert await ticket.result() == "waited"
+                else:
+                    assert isinstance(await ended_with(ticket), JobCancelled)

@@ -4,13 +4,10 @@ everyone in line."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import Any, ClassVar
 
 import pytest
@@ -19,31 +16,7 @@ import inturn
 from inturn.executor.lanes import Lanes
 from inturn.executor.room import Offer
 from inturn.model.errors import InturnError
-from tests.executor.support import Failing, Running, jump
-
-SOURCE = str(Path(inturn.__file__).parent / "executor")
-
-
-class Steps:
-    """Counts the lines of the executor that are run."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> Steps:
-        self._before = sys.gettrace()
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
-
-    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(SOURCE) else None
-
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self.count += 1
-        return self._line
+from tests.executor.support import Failing, Running, Steps, jump
 
 
 async def refuse() -> None:

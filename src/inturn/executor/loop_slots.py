@@ -56,6 +56,8 @@ class LoopSlots:
     def __init__(self, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
         self.turns = turns
         self.slots: dict[asyncio.Task[None], Slot] = {}
+        self._awaiting: dict[LocalTicket, Slot] = {}  # by the jobs that have had to wait
+        self._stepping: Slot | None = None  # the last that began a job: no other is at a first step
         self._loop = loop
         self._given: deque[Lane] = deque()
         self._parked: list[Slot] = []
@@ -71,9 +73,9 @@ class LoopSlots:
 
     def interrupt(self, ticket: LocalTicket) -> None:
         """Throw CancelledError into a job, if it runs. On the loop's thread only."""
-        for slot in self.slots.values():
-            if slot.ticket is ticket:
-                slot.worker.cancel()
+        slot = self._awaiting.get(ticket, self._stepping)
+        if slot is not None and slot.ticket is ticket:
+            slot.worker.cancel()
 
     async def end(self) -> None:
         """End every slot; nothing is left to run."""
@@ -158,6 +160,7 @@ class LoopSlots:
         turns, given, origin = self.turns, self._given, self._origin
         done, interrupted = turns.done, slot.worker.cancelling
         until = monotonic() + HOG_SECONDS_MAX
+        self._stepping = slot
         while lane is not None:
             ticket = slot.ticket = lane.head
             assert ticket is not None
@@ -184,10 +187,13 @@ class LoopSlots:
                 if origin.is_left:
                     end_fork(RuntimeError("it awaits, and the loop is its parent's"))
                 self._rest(slot)
+                self._awaiting[ticket] = slot
                 try:
                     value = await _steps(job, context, yielded)
                 except BaseException as error:
                     failed = error
+                del self._awaiting[ticket]
+                self._stepping = slot
                 self._rise(slot)
                 until = monotonic() + HOG_SECONDS_MAX
             if origin.is_left:
@@ -218,6 +224,7 @@ class LoopSlots:
                 except asyncio.CancelledError:
                     self._leave(slot, lane)
                     return False
+                self._stepping = slot
                 until = monotonic() + HOG_SECONDS_MAX
         slot.ticket = None
         return True
