@@ -428,12 +428,17 @@ def test_that_everything_has_ended_is_not_said_while_a_def_runs_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     seen = Seen()
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
     tickets: list[LocalTicket] = []
+
+    def job() -> None:
+        begun.set()
+        assert gate.wait(SECONDS_MAX)
 
     async def main() -> None:
         executor = inturn.Executor(listeners=[seen.listen])
-        tickets.append(await executor.submit("one", waiting_thread_job(gate)))
+        tickets.append(await executor.submit("one", job))
+        assert begun.wait(SECONDS_MAX)
 
     with caplog.at_level("INFO", "inturn.executor"):
         asyncio.run(main())
