@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import inturn
 from inturn.executor import Failure, LocalTicket
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 SOURCE = str(Path(inturn.__file__).parent / "executor")
 SECONDS_MAX = 60.0  # for anything in these tests that could hang
+JUMPED_SECONDS_MAX = 1e9  # the same where time jumps, and an hour is nothing
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -136,7 +137,16 @@ def keys_of_one_shard(executor: Any, count: int, shard: int = 0) -> list[str]:
 
 
 class Running(inturn.Executor):
-    """An executor that does not wait for jobs that never end when the test has failed already."""
+    """An executor that does not wait for jobs that never end when the test has failed already.
+
+    What is done with it has an end too, so that a test in which something hangs fails with a word.
+    """
+
+    async def __aenter__(self) -> Self:
+        is_jumping = isinstance(asyncio.get_running_loop(), JumpingLoop)
+        self._bound = asyncio.timeout(JUMPED_SECONDS_MAX if is_jumping else 2 * SECONDS_MAX)
+        await self._bound.__aenter__()
+        return await super().__aenter__()
 
     async def __aexit__(
         self,
@@ -144,4 +154,14 @@ class Running(inturn.Executor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop(None if error is None else 0.0)
+        if error is None:
+            try:
+                await self.stop()
+            except BaseException as stuck:
+                kind, error, trace = type(stuck), stuck, stuck.__traceback__
+        if error is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stop(0.0), SECONDS_MAX / 12)
+        await self._bound.__aexit__(kind, error, trace)
+        if error is not None:
+            raise error

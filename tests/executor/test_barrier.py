@@ -32,6 +32,22 @@ async def test_004_16_a_barrier_waits_for_earlier_jobs_only() -> None:
         other.set()
 
 
+async def test_004_16_a_barrier_waits_for_every_earlier_job_also_for_those_that_wait() -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+    async with Running() as executor:
+        before = [await executor.submit("one", gate.wait) for gate in gates[:3]]
+        barrier = asyncio.create_task(executor.barrier("one"))
+        await asyncio.sleep(0)
+        after = await executor.submit("one", gates[3].wait)
+        for gate, ticket in zip(gates, before, strict=False):
+            assert not barrier.done()
+            gate.set()
+            await ticket.result(SECONDS_MAX)
+        await asyncio.wait_for(barrier, SECONDS_MAX)
+        assert not after.ended
+        gates[3].set()
+
+
 async def test_004_16_a_barrier_of_a_key_with_nothing_in_line_returns_at_once() -> None:
     async with Running() as executor:
         await executor.barrier("never seen")

@@ -171,7 +171,7 @@ async def test_004_04_as_many_keys_run_at_once_as_there_are_slots_and_no_more() 
 
 async def test_004_04_as_many_threads_run_at_once_as_there_are_slots() -> None:
     together = threading.Barrier(5, timeout=SECONDS_MAX)
-    async with Running(slots=5) as executor:
+    async with Running(slots=5, max_attempts=1) as executor:
         tickets = [await executor.submit(f"key-{number}", together.wait) for number in range(5)]
         assert sorted([await ticket.result(SECONDS_MAX) for ticket in tickets]) == [0, 1, 2, 3, 4]
 

@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from inturn.executor import LocalTicket
+from inturn.executor.lane import Lane
 from inturn.model import events
 from inturn.model.errors import EnqueueTimeout, QueueFull, ShardFull
 from tests.executor.support import SECONDS_MAX, Running, Seen, keys_of_one_shard
@@ -55,6 +56,23 @@ async def test_004_11_a_timeout_of_zero_tries_once() -> None:
         gate.set()
         await executor.barrier("one")
         await executor.submit("one", fine)
+
+
+async def test_004_11_a_timeout_of_zero_tries_once_however_long_others_wait() -> None:
+    gate = asyncio.Event()
+    async with Running(shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX) as executor:
+        await executor.submit("one", gate.wait)
+        await executor.submit("one", fine)
+        with pytest.raises(ShardFull):
+            executor.submit("one", fine, timeout=0).send(None)  # at its first step
+        with pytest.raises(ShardFull):
+            executor.submit_many([("one", fine)], timeout=0).send(None)
+        began = time.monotonic()
+        with pytest.raises(ShardFull):
+            await asyncio.to_thread(executor.submit_sync, "one", fine, timeout=0)
+        assert time.monotonic() - began < SECONDS_MAX / 2
+        assert executor._lanes.room.offers == {}
+        gate.set()
 
 
 async def test_004_11_room_that_comes_free_in_time_is_taken() -> None:
@@ -250,6 +268,39 @@ async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
         assert after - before < 50_000
         gate.set()
     assert executor.keys_busy == 0
+
+
+async def test_004_25_nothing_is_kept_of_jobs_and_keys_that_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inturn.model.bounds.SHARD_CACHE_KEYS_MAX", 100)
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, Lane | LocalTicket) for one in gc.get_objects())
+
+    async with Running(shards=4, slots=2, queue_size=50) as executor:
+
+        async def flood(first: int, count: int) -> None:
+            for number in range(first, first + count):
+                await executor.submit(f"key-{number:08}", fine, timeout=SECONDS_MAX)
+            while executor.keys_busy:  # noqa: ASYNC110 - until all have ended
+                await asyncio.sleep(0)
+
+        async with asyncio.timeout(SECONDS_MAX):
+            before = kept()
+            tracemalloc.start()
+            await flood(0, 500)
+            gc.collect()
+            size_before, _ = tracemalloc.get_traced_memory()
+            await flood(500, 5_000)
+            gc.collect()
+            size_after, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert kept() <= before
+        assert executor._lanes.lanes == {}
+        assert not executor._lanes.ready
+        assert size_after - size_before < 50_000
 
 
 async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:

@@ -406,3 +406,44 @@ async def test_threads_have_ended_when_a_stop_returns() -> None:
         await executor.barrier("a")
         assert set(threads()) - before
     assert not set(threads()) - before
+
+
+def test_nothing_is_said_of_jobs_that_were_cancelled_where_there_were_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Seen()
+
+    async def main() -> None:
+        executor = inturn.Executor(listeners=[seen.listen])
+        await executor.run("one", lambda: None)
+
+    with caplog.at_level("INFO", "inturn.executor"):
+        asyncio.run(main())
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "stopped: everything accepted has ended" in caplog.text
+    assert not seen.of(events.Aborted)
+
+
+def test_that_everything_has_ended_is_not_said_while_a_def_runs_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen = Seen()
+    begun, gate = threading.Event(), threading.Event()
+    tickets: list[LocalTicket] = []
+
+    def job() -> None:
+        begun.set()
+        assert gate.wait(SECONDS_MAX)
+
+    async def main() -> None:
+        executor = inturn.Executor(listeners=[seen.listen])
+        tickets.append(await executor.submit("one", job))
+        assert begun.wait(SECONDS_MAX)
+
+    with caplog.at_level("INFO", "inturn.executor"):
+        asyncio.run(main())
+    assert not tickets[0].ended
+    gate.set()
+    tickets[0].result_sync(SECONDS_MAX)
+    assert "has ended" not in caplog.text
+    assert len(seen.of(events.Stopped)) == 1

@@ -77,4 +77,8 @@ class Keeper:
                 signals, self._signals = self._signals, []
             for signal in signals:
                 signal()
-            self._turns.tell(events.Stopped(self._turns.depths))
+            stopped = events.Stopped(self._turns.depths)
+            if self._turns.lanes.drained:
+                self._turns.tell(stopped)
+            else:  # a def runs on: the log is not told that all has ended
+                self._turns.tell_each(stopped)

@@ -293,7 +293,8 @@ class Turns:
             left = self.lanes.abort()
             running = [lane.head for lane in self.lanes.lanes.values() if lane.head is not None]
             after = self.leave()
-        self.tell(events.Aborted(len(left) + len(running), why))
+        if left or running:
+            self.tell(events.Aborted(len(left) + len(running), why))
         assert self.home is not None
         for timer in timers:
             self.home.call(timer.cancel)
