@@ -65,8 +65,8 @@ def test_a_worker_that_fails_says_so_and_ends_although_a_handler_left_something(
 ) -> None:
     sqlite_place.submit(rude.spoil_the_end.call())
     worker = _worker_with_left(sqlite_place, job)
-    assert worker.ended() == 70
-    assert "ValueError: spoilt" in worker.errors
+    assert worker.ended() == 1
+    assert "a worker stops, failed: ValueError: spoilt" in worker.errors
     assert worker.events("left_behind")
 
 

@@ -34,8 +34,8 @@ class ExitCode(IntEnum):
     USAGE = 2  # the command line, a payload or a setting is wrong
     STORE = 3  # the store cannot be reached or used
     LATER = 4  # the queue is full or the store busy: the same again may succeed later
-    OUTPUT = 74  # the answer could not be written; what was asked for may have been done
     FAULT = 70  # a fault of inturn's own
+    OUTPUT = 74  # the answer could not be written; what was asked for may have been done
     INTERRUPTED = 130  # Ctrl-C
     PIPE_CLOSED = 141  # whoever read the output has gone
     TERMINATED = 143  # SIGTERM: the demo; a worker by the second, while it finished what ran
