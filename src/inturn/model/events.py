@@ -109,7 +109,7 @@ class Aborted(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """An executor has ended everything it accepted."""
+    """An executor has ended everything it accepted, but for a ``def`` that outlives its loop."""
 
     depths: Callable[[], Sequence[int]]
 
