@@ -13,6 +13,7 @@ import pytest
 from inturn import App, Call, Executor
 from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
+from inturn.model.job import JobState
 from inturn.testing import private
 from inturn.worker.ends import Ends
 from inturn.worker.watcher import watched_app
@@ -122,4 +123,30 @@ async def test_an_executor_with_a_store_refuses_a_call_that_it_has_accepted() ->
                 await executor.submit("k", one)
         assert await ticket.result() == 1
         assert sum(isinstance(event, Accepted) for event in heard) == 1
+    await app.close()
+
+
+async def test_a_call_that_was_accepted_and_taken_back_is_over() -> None:
+    """Its submitter was cancelled, and its job with it: it would be accepted, and never run."""
+    app = App(MEMORY)
+    may_end = asyncio.Event()
+
+    @app.job
+    async def hold() -> None:
+        await may_end.wait()
+
+    async with Executor(app=app) as executor:
+        await executor.submit("k", hold.call())
+        while True:  # until one is cancelled late enough to have been accepted
+            call = hold.call()
+            submitting = asyncio.ensure_future(executor.submit("k", call))
+            await asyncio.sleep(0.0005)
+            submitting.cancel()
+            await asyncio.wait([submitting])
+            known = (await app.run(lambda store: store.jobs(state=JobState.CANCELLED))).rows
+            if call.id in {view.job.id for view in known}:
+                break
+        with pytest.raises(BadInput, match="was submitted before"):
+            await executor.submit("k", call)
+        may_end.set()
     await app.close()

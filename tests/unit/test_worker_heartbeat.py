@@ -6,11 +6,13 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
 
 from inturn.model import bounds
+from inturn.model.errors import StoreUnavailable
 from inturn.model.lease import Lease, Reclaimed
 from inturn.worker import heartbeat as heartbeat_module
 from inturn.worker.heartbeat import Heartbeat
@@ -55,6 +57,8 @@ class World:
     def reclaimed(self, found: object) -> None: ...
 
     def beaten(self) -> None: ...
+
+    def troubled(self, error: object) -> None: ...
 
     async def beat_for(self, heartbeat: Heartbeat, seconds: float) -> None:
         ends_at = self.now + seconds
@@ -119,6 +123,26 @@ async def test_two_workers_that_begin_at_one_moment_do_not_sweep_at_one_moment(
         parts = [(later - one) / sweep_seconds for one, later in pairwise(world.sweeps_at)]
         assert all(part + 1e-9 >= 0.75 and part - 1e-9 <= 1.25 for part in parts)
     assert sweeps[0] != sweeps[1]
+
+
+async def test_a_store_that_is_away_is_asked_once_a_beat_however_soon_a_sweep_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    heartbeat = heartbeat_in(world)
+    heartbeat._random = Random(0)
+    monkeypatch.setattr(heartbeat._random, "random", lambda: 0.5002)  # a sweep after 10.002 s
+    for _ in range(3):
+        await heartbeat.step()
+
+    async def fail(leases: object, *, lease_seconds: float) -> list[Lease]:
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(world, "extend", fail)
+    await heartbeat.step()
+    for _ in range(10):
+        assert heartbeat.pause_seconds == 5.0
+        await heartbeat.step()
 
 
 def test_leases_are_counted_by_a_clock_that_goes_on_while_the_machine_sleeps(

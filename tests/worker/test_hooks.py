@@ -102,6 +102,21 @@ async def test_every_stop_is_called_whatever_fails(app: App) -> None:
     assert said == ["first"]
 
 
+async def test_a_start_that_fails_is_told_though_what_it_had_not_begun_cannot_be_ended(
+    app: App,
+) -> None:
+    @app.on_start
+    async def connect() -> None:
+        raise OSError("no such host")
+
+    @app.on_stop
+    async def part() -> None:
+        raise AttributeError("there is no connection")
+
+    with pytest.raises(HookFailed, match=r"the hook 'connect', .* no such host"):
+        await Worker(app).run()
+
+
 class Odd(BaseException):
     pass
 

@@ -67,8 +67,9 @@ class Turnstile:
 
     def release(self, key: str) -> None:
         """Note that a key has no lane any more."""
-        for one in self.held.pop(key, ()):
-            self._filed -= 1
+        held = self.held.pop(key, ())
+        self._filed -= len(held)
+        for one in held:
             if one in self._turns:
                 self._file(self._by_key[one][0])
 

@@ -79,6 +79,18 @@ class Hooks:
         if failures:
             raise failures[0]
 
+    async def part(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        """Stop, as the last thing of a worker that ended by an error, if it did. That the start had
+        failed counts more than that what it had not begun could not be ended.
+        """
+        try:
+            await self.stop()
+        except HookFailed:
+            if not isinstance(error, HookFailed):
+                raise
+
     async def surround(
         self, context: Context, call: Callable[[], Awaitable[Answer]]
     ) -> Answer | None:

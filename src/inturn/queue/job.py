@@ -47,12 +47,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate:
-    """Whether a call was submitted here, or is about to be."""
+    """Whether a call was submitted here, or is about to be, or was accepted and taken back."""
 
-    __slots__ = ("is_sent",)
+    __slots__ = ("is_over", "is_sent")
 
     def __init__(self) -> None:
-        self.is_sent = False
+        self.is_sent = self.is_over = False
 
 
 class Call(Generic[R_co]):

@@ -35,7 +35,7 @@ def sent_once(calls: Sequence[Call[Any]]) -> Iterator[None]:
     """
     fates = [call.fate for call in calls]
     for call in calls:
-        if call.fate.is_sent:
+        if call.fate.is_sent or call.fate.is_over:
             raise BadInput(
                 f"this call of {call.new.kind!r} was submitted before, as job {call.id}, and would "
                 f"not run again: a call is one job. Make one for each time: job.call(…)."

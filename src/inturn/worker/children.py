@@ -94,8 +94,8 @@ class Children:
             with self._watch.minding(end):
                 async with timer:
                     ended = await child.attempt(begin, way)
-                if end.is_struck:
-                    raise TimeoutError
+            if end.is_struck:  # as it ended; nobody strikes it any more
+                raise TimeoutError
         except BaseException as error:
             await child.kill()
             is_late = timer.expired() or end.is_struck
@@ -223,7 +223,7 @@ class Child:
 
     def kill_now(self) -> None:
         """Kill it, with all that its handler has started, and wait for nothing."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _reap(self) -> None:

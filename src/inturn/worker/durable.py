@@ -335,7 +335,8 @@ class DurableExecutor(Executor):
             tickets = await asyncio.shield(accepting)
             is_accepted = True
         except asyncio.CancelledError:
-            await self._take_back(accepting)
+            for call in calls if await self._take_back(accepting) else ():
+                call.fate.is_over = True
             raise
         finally:
             assert self._room is not None
@@ -352,13 +353,15 @@ class DurableExecutor(Executor):
             for ticket, call in zip(tickets, calls, strict=True)
         ]
 
-    async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> None:
+    async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> bool:
+        """Cancel what was accepted meanwhile; say whether it was."""
         try:
             for ticket in await accepting:
                 if not ticket.is_duplicate:
                     await ticket.cancel(by="its submitter, who was cancelled")
         except InturnError:
-            return  # it was not accepted
+            return False  # it was not accepted
+        return True
 
     async def _depths(self) -> dict[str, int]:
         return await self.app.run(_depths_in)

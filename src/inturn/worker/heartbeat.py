@@ -76,6 +76,7 @@ class Heartbeat:
 
     async def step(self) -> None:
         """Do what is due."""
+        self._sweep_in -= self.pause_seconds  # before what may fail: else it would be short again
         try:
             began = lease_now()
             leases = self._watched.leases()
@@ -86,7 +87,6 @@ class Heartbeat:
                 self._watched.prolonged(kept, began, began + self._lease_seconds)
                 if lost:
                     self._watched.lost(lost)
-            self._sweep_in -= self.pause_seconds
             # A step that was held up might find its own worker's leases run out: the next sweeps.
             if self._sweep_in <= 0 and lease_now() - began < self._lease_seconds / 2:
                 # Not all workers at one moment.

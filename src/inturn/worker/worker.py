@@ -160,7 +160,7 @@ class Worker:
                 rest=self._runs.rest,
                 volume=self._hands.volume,
             )
-            stack.push_async_callback(self.app.hooks.stop)
+            stack.push_async_exit(self.app.hooks.part)
             await self.app.hooks.start()
             stack.push_async_callback(self._children.stop)
             await self._children.start()
