@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,7 +16,9 @@ from inturn import App, Call, Executor
 from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
 from inturn.model.job import JobState
+from inturn.queue.sending import send
 from inturn.testing import private
+from inturn.worker import durable
 from inturn.worker.ends import Ends
 from inturn.worker.watcher import watched_app
 
@@ -126,27 +130,29 @@ async def test_an_executor_with_a_store_refuses_a_call_that_it_has_accepted() ->
     await app.close()
 
 
-async def test_a_call_that_was_accepted_and_taken_back_is_over() -> None:
+async def test_a_call_that_was_accepted_and_taken_back_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its submitter was cancelled, and its job with it: it would be accepted, and never run."""
     app = App(MEMORY)
-    may_end = asyncio.Event()
+    [call, _] = calls(app)
+    is_accepted, may_go_on = asyncio.Event(), asyncio.Event()
 
-    @app.job
-    async def hold() -> None:
-        await may_end.wait()
+    async def send_slowly(app: App, calls: Sequence[Call[Any]]) -> Any:
+        tickets = await send(app, calls)
+        is_accepted.set()
+        await may_go_on.wait()
+        return tickets
 
+    monkeypatch.setattr(durable, "send", send_slowly)
     async with Executor(app=app) as executor:
-        await executor.submit("k", hold.call())
-        while True:  # until one is cancelled late enough to have been accepted
-            call = hold.call()
-            submitting = asyncio.ensure_future(executor.submit("k", call))
-            await asyncio.sleep(0.0005)
-            submitting.cancel()
-            await asyncio.wait([submitting])
-            known = (await app.run(lambda store: store.jobs(state=JobState.CANCELLED))).rows
-            if call.id in {view.job.id for view in known}:
-                break
+        await app.run(lambda store: store.pause("default", by="ann"))
+        submitting = asyncio.ensure_future(executor.submit("k", call))
+        await is_accepted.wait()
+        submitting.cancel()
+        may_go_on.set()
+        await asyncio.wait([submitting])
+        assert (await app.run(lambda store: store.job(call.id))).state is JobState.CANCELLED
         with pytest.raises(BadInput, match="was submitted before"):
             await executor.submit("k", call)
-        may_end.set()
     await app.close()
