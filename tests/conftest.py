@@ -28,9 +28,12 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("same"), derandomize=False, print_blob=True)
 settings.load_profile("long" if os.environ.get("INTURN_TEST_HYPOTHESIS") == "long" else "same")
 
-# Who runs the tests in the background may have them, and all that they start, ignore Ctrl-C.
+# Who runs the tests in the background may have them, and all that they start, ignore Ctrl-C, and
+# under nohup that the terminal is closed.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Processes are killed in these tests, never machines: what PostgreSQL has written outlives it
 # without waiting for the disk, which other tests keep busy.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import selectors
 import sys
 import threading
@@ -12,8 +11,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
-
-import pytest
 
 import inturn
 from inturn.executor import Failure, LocalTicket
@@ -72,13 +69,6 @@ class Seen:
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
-
-
-counts_steps = pytest.mark.skipif(
-    "INTURN_TEST_STEPS" not in os.environ,
-    reason="counts lines by sys.settrace, and hung in one whole run: set INTURN_TEST_STEPS=1",
-)
-"""For tests that use ``Steps``."""
 
 
 class Steps:

@@ -14,7 +14,7 @@ import pytest
 import inturn
 from inturn.executor import LocalTicket
 from inturn.model.errors import JobCancelled
-from tests.executor.support import SECONDS_MAX, Running, Steps, counts_steps, ended_with
+from tests.executor.support import SECONDS_MAX, Running, Steps, ended_with
 
 
 async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> None:
@@ -165,7 +165,6 @@ async def test_tasks_that_begin_as_they_are_made_change_nothing(factory: Any) ->
     assert [name for name in ran if name != "g"] == [*"abcdef"]
 
 
-@counts_steps
 async def test_four_times_as_many_jobs_that_run_take_four_times_the_steps_to_cancel() -> None:
     async def steps(jobs: int) -> float:
         async with Running(slots=jobs, error_handler=lambda failure: None) as executor:

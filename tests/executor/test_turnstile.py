@@ -16,7 +16,7 @@ import inturn
 from inturn.executor.lanes import Lanes
 from inturn.executor.room import Offer
 from inturn.model.errors import InturnError
-from tests.executor.support import Failing, Running, Steps, counts_steps, jump
+from tests.executor.support import Failing, Running, Steps, jump
 
 
 async def refuse() -> None:
@@ -35,7 +35,6 @@ def keys_that_have_jobs(executor: inturn.Executor, number: int) -> Any:
     return executor.submit(f"key-{number // 3}", refuse)
 
 
-@counts_steps
 @pytest.mark.parametrize("submit", [one_key_each, two_keys_each, keys_that_have_jobs])
 @pytest.mark.parametrize("patience", [0.1, 3600])
 @pytest.mark.parametrize("on_dead", ["skip", "halt"])
