@@ -225,6 +225,30 @@ def test_a_stop_hook_that_fails_is_told_when_all_is_settled_and_nothing_is_start
     assert crew.events("member_died") == []
 
 
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("os._exit(0)", "ended with exit code 0, though it had not finished"),
+        ("os._exit(7)", "ended with exit code 7"),
+        ("KeyboardInterrupt", "was killed by SIGINT"),
+        ("cancel", "ended with exit code 1"),
+    ],
+)
+def test_a_process_that_a_stop_hook_ends_is_told_of_and_does_not_drain_again(
+    sqlite_place: Place, end: str, how: str
+) -> None:
+    sqlite_place.environment["RUDE_END"] = end
+    sqlite_place.submit(note.call("a"))
+    crew = sqlite_place.start("--processes", "2", "--drain", target="tests.processes.rude_end:app")
+    assert crew.ended() == 1
+    assert sqlite_place.states() == [JobState.DONE]
+    stopped = crew.heard("stopped")
+    assert (stopped["counts"]["done"], stopped["members_died"]) == (1, 0)
+    died = crew.events("member_died")
+    assert {(one["how"], one["restart_seconds"]) for one in died} == {(how, None)}
+    assert len({one["worker"] for one in died}) == len(died) <= 2
+
+
 @pytest.mark.parametrize("processes", ["2", "3"])
 def test_a_process_that_ends_itself_before_it_works_is_told_of(
     sqlite_place: Place, processes: str

@@ -22,6 +22,7 @@ from inturn.model.worker_events import Started, Stopping, WorkerEvent
 from inturn.worker.line import (
     Beat,
     Begin,
+    Emptied,
     Finished,
     MemberLine,
     NoStore,
@@ -71,7 +72,9 @@ class _MemberShift:
         threading.Thread(
             target=self._obey, args=[orders], name="inturn-orders", daemon=True
         ).start()
-        shift = self._shift = Shift(self._begin.settings, self._hear, finished=self._finish)
+        shift = self._shift = Shift(
+            self._begin.settings, self._hear, emptied=self._empty, finished=self._finish
+        )
         self._journal.open_log()
         threading.Thread(target=self._report, name="inturn-reports", daemon=True).start()
         try:
@@ -128,6 +131,11 @@ class _MemberShift:
         if isinstance(event, Started):
             self._is_up = True
             self._line.report(Up(event))
+
+    def _empty(self) -> None:
+        """Report that nothing is left, for a stop hook may end the process."""
+        self._line.report(self._beat())
+        self._line.report(Emptied())
 
     def _finish(self) -> None:
         """Report that all is done, whether or not anyone reads what is printed of it."""

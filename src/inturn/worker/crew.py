@@ -160,7 +160,7 @@ class Crew:
                 await self._pause(restart_seconds(young_deaths))
                 continue
             self._counts.add(member.counts)
-            self._died += member.is_up and not member.is_finished
+            self._died += member.is_up and not (member.is_finished or member.is_emptied)
             member.counts, member.running = Counts(), 0
             if self._ends_with(member, code):
                 return
@@ -183,8 +183,11 @@ class Crew:
                 self._tell_died(member, code, None)
             self._code = code if code > 0 else FAILED
             return True
-        if self._settings.until_empty and member.is_finished:
-            self._code = self._code or (FAILED if code else 0)  # of a hook that failed at its end
+        if self._settings.until_empty and (member.is_finished or member.is_emptied):
+            if not member.is_finished:  # ended by its own stop hooks: another would be, too
+                self._tell_died(member, code, None)
+            if code or not member.is_finished:  # of a hook that failed at its end
+                self._code = self._code or FAILED
             return True
         return False
 

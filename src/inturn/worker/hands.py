@@ -142,10 +142,17 @@ class Hands:
         """Whether a job has ended that was not taken in."""
         return bool(self._ended)
 
-    @property
-    def is_starting(self) -> bool:
-        """Whether some of what was begun last has a slot on the loop, and did not run yet."""
-        return self._last_begun is not None and _is_to_start(self._last_begun)
+    def when_started(self, then: Callable[[], None]) -> None:
+        """Call something as soon as all of what was begun last that has a slot has started."""
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            if self._last_begun is not None and _is_to_start(self._last_begun):
+                loop.call_soon(look)  # what keeps the loop busy lets it turn now and then
+            else:
+                then()
+
+        loop.call_soon(look)
 
     async def begin(self, claims: Sequence[Claim], *, kept_until: float = inf) -> list[Run]:
         """Start on what was claimed: a lane's jobs one by one, others side by side.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from inturn.store.protocol import Store
 from inturn.worker.heritage import is_left
 
@@ -10,9 +12,17 @@ class LastLook:
     """Looks twice, for something may come between: what was given back, or a suspect.
 
     ``heir_of``: whose jobs are waited for as well, once they are dead; see ``is_left``.
+    ``emptied``: whom to tell that nothing is left.
     """
 
-    def __init__(self, *, until_empty: bool = False, heir_of: str | None = None) -> None:
+    def __init__(
+        self,
+        emptied: Callable[[], None] = lambda: None,
+        *,
+        until_empty: bool = False,
+        heir_of: str | None = None,
+    ) -> None:
+        self.emptied = emptied
         self.is_wanted = until_empty
         self._heir_of = heir_of
         self._is_sure = False

@@ -64,6 +64,10 @@ class NoStore(msgspec.Struct, frozen=True, tag="no_store"):
     why: str
 
 
+class Emptied(msgspec.Struct, frozen=True, tag="emptied"):
+    """The member has drained what it was to drain; what is left to it are the stop hooks."""
+
+
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
     """The member has ended as it should. One that is gone without this was ended, whatever code it
     left: a job may have called ``os._exit(0)``.
@@ -71,7 +75,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 Order = Begin | Stop | StopNow
-Report = Up | Beat | NoStore | Finished
+Report = Up | Beat | NoStore | Emptied | Finished
 
 orders = msgspec.json.Decoder(Order)
 reports = msgspec.json.Decoder(Report)

@@ -13,7 +13,18 @@ import msgspec
 
 from inturn.model.worker_events import Counts
 from inturn.policy.raised import describe
-from inturn.worker.line import Beat, Begin, Finished, NoStore, Order, Report, Up, reports, spoken
+from inturn.worker.line import (
+    Beat,
+    Begin,
+    Emptied,
+    Finished,
+    NoStore,
+    Order,
+    Report,
+    Up,
+    reports,
+    spoken,
+)
 from inturn.worker.pulse import Health
 
 SILENCE_SECONDS_MAX = 5.0  # of a member that lives: it reports twice a second
@@ -28,6 +39,7 @@ class Member:
         self.counts = Counts()
         self.running = 0
         self.is_up = False
+        self.is_emptied = False  # it has drained all there was
         self.is_finished = False  # it said so itself: a code of 0 may be a job's doing
         self.no_store: str | None = None  # why it could not begin, if that was the store
         self.unread: str | None = None  # why it was killed, if its reports could not be read
@@ -111,6 +123,8 @@ class Member:
                 self.counts = report.counts
             case NoStore(why):
                 self.no_store = why
+            case Emptied():
+                self.is_emptied = True
             case Finished():
                 self.is_finished = True
 

@@ -55,11 +55,15 @@ class Shift:
         settings: WorkSettings,
         listener: Listener,
         *,
+        emptied: Callable[[], None] = lambda: None,
         finished: Callable[[], None] = lambda: None,
     ) -> None:
-        """``finished``: called when all is done, before that is told, which nobody may hear."""
+        """``emptied``: called when nothing is left to drain, before the stop hooks.
+
+        ``finished``: called when all is done, before that is told, which nobody may hear.
+        """
         self._found, self.worker = settings.worker(listener)
-        self._settings, self._finished = settings, finished
+        self._settings, self._emptied, self._finished = settings, emptied, finished
         self._signalled = Signalled()
         self._code = 0
         self._began, self._has_begun = monotonic(), False
@@ -114,7 +118,10 @@ class Shift:
         settings = self._settings
         try:
             await worker.run(
-                until_empty=settings.until_empty, heir_of=settings.heir_of, began=began
+                until_empty=settings.until_empty,
+                heir_of=settings.heir_of,
+                began=began,
+                emptied=self._emptied,
             )
         except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
             raise WorkerCancelled from None

@@ -134,17 +134,19 @@ class Worker:
         until_empty: bool = False,
         heir_of: str | None = None,
         began: Callable[[], None] = lambda: None,
+        emptied: Callable[[], None] = lambda: None,
     ) -> None:
         """Work until told to stop; then release what has not started and finish what has.
 
-        ``until_empty``: stop as well when nothing is left that may be run now. ``heir_of``: nor is
-        leased to workers of this name, or of this name and a number, who are dead. ``began``:
-        called when the start hooks have run and work begins: the store has answered the first
-        claim, or is to be asked again. One that may never be used is an error instead. When this
-        is cancelled, what runs is given back, as by ``stop_now``. Once begun, it runs once.
+        ``until_empty``: stop as well when nothing is left that may be run now, and call ``emptied``
+        before the stop hooks. ``heir_of``: nor is leased to workers of this name, or of this name
+        and a number, who are dead. ``began``: called when the start hooks have run and work begins:
+        the store has answered the first claim, or is to be asked again; one that may never be used
+        is an error. Cancelled, it gives back what runs, as by ``stop_now``. It runs once.
         """
         self._once.enter()
-        self._last_look, self._began = LastLook(until_empty=until_empty, heir_of=heir_of), began
+        self._last_look = LastLook(emptied, until_empty=until_empty, heir_of=heir_of)
+        self._began = began
         self._loop = asyncio.get_running_loop()
         waking = self._waking = Waking(self._ready)
         async with AsyncExitStack() as stack:
@@ -321,6 +323,7 @@ class Worker:
             return False
         if self._last_look.is_last():
             self.stop()
+            self._last_look.emptied()
         self._quarantine.look_soon()
         self._ready.add_all()
         return True
@@ -393,16 +396,13 @@ class Worker:
 
     def _see_turn(self, jobs: int) -> None:
         """Find out how long what was just begun takes until all that has a slot was started."""
-        began, loop = perf_counter(), asyncio.get_running_loop()
+        began = perf_counter()
 
         def turned() -> None:
-            if self._hands.is_starting:  # what keeps the loop busy lets it turn now and then
-                loop.call_soon(turned)
-                return
             self._prefetch.turned(jobs, perf_counter() - began)
             self._rouse()
 
-        loop.call_soon(turned)
+        self._hands.when_started(turned)
 
     def _admit(self, queue: str, claims: Sequence[Claim], now: float, *, was_empty: bool) -> bool:
         """Say whether what was claimed may start: a suspect does not when something else runs."""
