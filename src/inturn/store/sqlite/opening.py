@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
+from collections.abc import Callable
 
 from inturn.model.clock import Clock
 from inturn.store.sqlite.connection import Synchronous, open_writer
 from inturn.store.sqlite.faults import store_error
 from inturn.store.sqlite.migrate import check_taken, check_version, is_empty, migrate
 from inturn.store.sqlite.times import micros
+
+
+async def opened_aside(opens: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """Open a connection on a thread, and close it if nobody waits for it any more."""
+    lock = threading.Lock()
+    is_waited_for = True
+    opened: list[sqlite3.Connection] = []
+
+    def open_aside() -> sqlite3.Connection:
+        connection = opens()
+        with lock:
+            opened.append(connection)
+            if not is_waited_for:
+                connection.close()
+        return connection
+
+    try:
+        return await asyncio.to_thread(open_aside)
+    except BaseException:
+        with lock:
+            is_waited_for = False
+            for connection in opened:
+                connection.close()
+        raise
 
 
 def open_checked(

@@ -66,7 +66,7 @@ from inturn.store.sqlite.connection import MEMORY, Synchronous, open_reader
 from inturn.store.sqlite.faults import not_open
 from inturn.store.sqlite.inheritance import Identity, note_closed, note_open
 from inturn.store.sqlite.leases import extend
-from inturn.store.sqlite.opening import migrate_closed, open_checked
+from inturn.store.sqlite.opening import migrate_closed, open_checked, opened_aside
 from inturn.store.sqlite.reader import Reader
 from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
@@ -114,7 +114,7 @@ class SqliteStore:
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
             return
-        connection = await asyncio.to_thread(self._open_checked)
+        connection = await opened_aside(self._open_checked)
         reading = partial(open_reader, self.path, busy_seconds=self._busy_seconds)
         self._waiters = Waiters(self._clock, None if self.is_private else reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
@@ -123,7 +123,7 @@ class SqliteStore:
             return
         self._file = note_open(self.path)
         try:
-            self._reader = Reader(await asyncio.to_thread(reading), self.path, self._clock)
+            self._reader = Reader(await opened_aside(reading), self.path, self._clock)
         except BaseException:
             await self.close()
             raise
@@ -132,10 +132,16 @@ class SqliteStore:
         """Finish what is under way and disconnect. May be called twice."""
         parts = [part for part in (self._waiters, self._reader, self._writer) if part is not None]
         self._waiters = self._reader = self._writer = None
-        for part in parts:
-            await asyncio.to_thread(part.close)
         file, self._file = self._file, None
-        note_closed(file)
+
+        def close_all() -> None:
+            for part in parts:
+                part.close()
+
+        try:  # in one go, and for sure: whoever is cancelled here does not come back
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, close_all))
+        finally:
+            note_closed(file)
 
     async def migrate(self) -> int:
         """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
