@@ -106,6 +106,31 @@ async def test_dead_letters_are_dropped_while_their_lanes_are_appended_to(
     assert await quickly(dropping) == dead
 
 
+async def test_dead_letters_whose_lane_is_gone_are_retried_while_it_is_made_anew(
+    store: PostgresStore, producer: Opening
+) -> None:
+    await store.configure("default", QueueSettings(keep_done_seconds=0))
+    await enqueue(store, job("gone"))
+    await enqueue(store, *jobs(2, "a"))
+    claims = await claim(store, 2)
+    dead = [one.jobs[0].id for one in claims]
+    await store.settle(
+        [Settlement(one.lease, [Outcome(one.jobs[0], Bury("no"))]) for one in claims], worker="w"
+    )
+    await store.prune()
+    assert [lane.key for lane in (await store.lanes("default")).rows] == ["a"]
+    open_one = await producer()
+    await open_one.enqueue(job("a"))
+    retrying = asyncio.create_task(store.dead_retry(dead))
+    assert await held_up(retrying)
+    appending = asyncio.create_task(store.enqueue([job("gone"), job("a")]))
+    assert await held_up(appending)
+    await open_one.commit()
+    assert await quickly(retrying) == dead
+    await quickly(appending)
+    assert len(await drain(store)) == 6
+
+
 async def test_dead_letters_are_dropped_while_what_stands_behind_one_is_cancelled(
     store: PostgresStore,
 ) -> None:

@@ -130,8 +130,9 @@ def is_crossed(error: asyncpg.PostgresError) -> bool:
     """Say whether a statement met with another's and was undone, so that it may be run again.
 
     A serialization failure (where the database's default is stricter than "read committed" and a
-    pooler leaves us no settings of our own, or a lane was pruned meanwhile), or functions that
-    ``migrate`` made anew between the reading of a statement and its running.
+    pooler leaves us no settings of our own, a lane was pruned meanwhile, or what waits for a job is
+    in a settle's hands), or functions that ``migrate`` made anew between the reading of a statement
+    and its running.
     """
     if error.sqlstate == "XX000":
         return "cache lookup failed for function" in str(error)
@@ -142,8 +143,8 @@ def crossed(error: asyncpg.PostgresError) -> StoreBusy:
     """Return what is raised when a statement met with another's again and again."""
     return StoreBusy(
         f"PostgreSQL had to undo this again and again, because others work on the same rows: "
-        f"{error}. Nothing of the call was stored; try again. Behind a pooler let "
-        f"default_transaction_isolation be 'read committed', for which none of this happens."
+        f"{error}. Nothing of the call was stored; try again, and look for open transactions in "
+        f"pg_stat_activity. Behind a pooler let default_transaction_isolation be 'read committed'."
     )
 
 

@@ -1,27 +1,39 @@
--- Jobs are done: those that waited for them, and for nothing else, may join their lanes.
-create or replace function inturn.unblock(p_done uuid[], p_now timestamptz) returns void
-language plpgsql
+-- The jobs that wait for some that are being settled, locked in the order of their ids, so that of
+-- two settles the later one sees what the other deletes.
+--
+-- A settle has them right behind its leases, before it tries a tail: they may be in the hands of a
+-- longer transaction that has settled, too, and that enqueues next.
+create or replace function inturn.hold_waiting(p_jobs uuid[]) returns uuid[] language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     -- Written as a range of the primary key: with many jobs waiting for one other, statistics would
     -- have the planner read all of them for each job that nobody waits for.
-    v_jobs uuid[] := array(
+    v_waiting uuid[] := array(
         select w.job
-        from unnest(p_done) d
+        from unnest(p_jobs) d
         cross join lateral (
             select job from inturn.waits
             where (on_job, job) >= (d, '00000000-0000-0000-0000-000000000000'::uuid)
               and (on_job, job) <= (d, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
         ) w);
 begin
-    if cardinality(v_jobs) = 0 then
-        return;
+    if cardinality(v_waiting) > 0 then
+        perform from inturn.blocked where id = any(v_waiting) order by id for update;
     end if;
-    -- Lock the dependents, in order, so that of two settles the later one sees the other's delete.
-    perform from inturn.blocked where id = any(v_jobs) order by id for update;
+    return v_waiting;
+end $$;
+
+-- Jobs are done: those that waited for them, which are locked, and for nothing else, may join their
+-- lanes. (One that came after these were locked is fresh: see admit.)
+create or replace function inturn.unblock(
+    p_done uuid[], p_waiting uuid[], p_now timestamptz
+) returns void language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+begin
     delete from inturn.waits where on_job = any(p_done);
-    perform inturn.join_lanes(v_jobs, p_now);
+    perform inturn.join_lanes(p_waiting, p_now);
 end $$;
 
 -- Let blocked jobs that wait for nothing any more join their lanes: by way of parked, as due at
@@ -66,6 +78,9 @@ end $$;
 
 -- A job will never be done: those that wait for it are buried with the reason. Their own dependents
 -- stay blocked, for a dead letter can be retried.
+--
+-- Its caller holds a lane, or other jobs that wait, for which a settle may wait. So these are only
+-- tried: with one of them in a settle's hands, the call is undone, and the store tries it again.
 create or replace function inturn.forsake(
     p_job uuid, p_reason text, p_now timestamptz
 ) returns void language plpgsql
@@ -73,11 +88,17 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_jobs uuid[] := array(select job from inturn.waits where on_job = p_job);
+    v_held uuid[];
 begin
-    if cardinality(v_jobs) > 0 then
-        perform from inturn.blocked where id = any(v_jobs) order by id for update;
-        perform inturn.bury_blocked(v_jobs, p_reason, p_now);
+    if cardinality(v_jobs) = 0 then
+        return;
     end if;
+    v_held := array(select id from inturn.blocked where id = any(v_jobs) for update skip locked);
+    if cardinality(v_held) < (select count(*) from inturn.blocked where id = any(v_jobs)) then
+        raise exception 'what waits for job % is in the hands of others', p_job
+        using errcode = 'serialization_failure', hint = 'Try again.';
+    end if;
+    perform inturn.bury_blocked(v_held, p_reason, p_now);
 end $$;
 
 -- Bury blocked jobs, whose rows are locked.

@@ -3,7 +3,8 @@
 -- order: the leases, and how many jobs of each are done. Returns how many keyed lanes it was about.
 --
 -- Right because the lease rows are locked first: whoever takes a lease back locks them too, so
--- either the lease is ours until this commits, or it is gone and the call writes nothing.
+-- either the lease is ours until this commits, or it is gone and the call writes nothing. What
+-- waits for the jobs is locked next: who has that may wait for a tail, and this tries some later.
 --
 -- The functions below have their plans made as this one, which calls them, has its own made.
 create or replace function inturn.settle(
@@ -20,6 +21,7 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_done uuid[];
+    v_waiting uuid[];  -- for those
 begin
     if p_within then
         perform set_config('inturn.within', 'yes', true);
@@ -51,6 +53,7 @@ begin
             ) j
             union all
             select id from inturn.parked where token = any(p_parked_tokens));
+        v_waiting := inturn.hold_waiting(v_done);
     end if;
     if cardinality(p_open_tokens) > 0 then
         perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
@@ -83,8 +86,8 @@ begin
         delete from inturn.run r
         where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
     end if;
-    if cardinality(v_done) > 0 then
-        perform inturn.unblock(v_done, v_now);
+    if cardinality(v_waiting) > 0 then
+        perform inturn.unblock(v_done, v_waiting, v_now);
     end if;
     if p_results is not null then
         insert into inturn.result (job, value, lost, until)

@@ -70,9 +70,10 @@ create or replace function inturn.is_halted_on(
         where id = inturn.lane_of(p_queue, p_key) and halted_job = p_job)
 $$;
 
--- Dead letters in the order of their lanes, in which everyone locks tails. Lanes that are halted on
--- one of them are locked before the first of them is decided: whoever drops a letter goes on to
--- lock what waits for it, and a cancel has its lane by then.
+-- Dead letters in the order of their lanes, in which everyone locks tails; before them those whose
+-- lane is gone, by its name: producers, too, make the lanes that are missing first. Lanes that are
+-- halted on one of them are locked before the first of them is decided: whoever drops a letter goes
+-- on to lock what waits for it, and a cancel has its lane by then.
 create or replace function inturn.by_lane(p_jobs uuid[]) returns setof uuid
 language plpgsql as $$
 begin
@@ -90,5 +91,5 @@ begin
     from unnest(p_jobs) as d(id)
     left join inturn.dead x on x.id = d.id
     left join inturn.tail t on t.queue = x.queue and t.key = x.key
-    order by t.lane, d.id;
+    order by t.lane nulls first, x.queue, x.key, d.id;
 end $$;
