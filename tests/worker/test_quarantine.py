@@ -16,7 +16,12 @@ from inturn.model.worker_events import BuriedDeadly, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import quarantine
-from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS, Quarantine
+from inturn.worker.quarantine import (
+    LOOK_SECONDS,
+    PATIENCE_SECONDS,
+    SITTING_SECONDS,
+    Quarantine,
+)
 from inturn.worker.runs import Run
 from tests.worker.conftest import run_out, take_leases, until, working
 
@@ -267,18 +272,20 @@ def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
     now = 100.0
     for patience in (PATIENCE_SECONDS, PATIENCE_SECONDS * 2, PATIENCE_SECONDS * 4):
         rules.found("a", now)
-        assert rules.is_closed(now + patience * 0.9, is_empty=False)
+        assert rules.is_closed(now + patience * 0.9, is_empty=False, has_others=True)
         now += patience
-        assert not rules.is_closed(now, is_empty=False)
+        assert not rules.is_closed(now, is_empty=False, has_others=True)
         assert not rules.asks("a", now + patience * 0.9), "it works for as long as it waited"
         now += patience
         assert rules.asks("a", now)
     rules.found("a", now)
-    assert not rules.is_closed(now, is_empty=True)
+    assert not rules.is_closed(now, is_empty=True, has_others=True)
     assert (rules.waiting, rules.asks("a", now)) == ("a", True)
     rules.found_none("a", now)
     rules.found("a", now)
-    assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False), "patience is as at first"
+    assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False, has_others=True), (
+        "patience is as at first"
+    )
 
 
 def seconds_until_alone(
@@ -295,7 +302,7 @@ def seconds_until_alone(
         now = tick / 10
         ends = [end for end in ends if end > now]
         waiting, arrived = waiting + int(now) - arrived, int(now)
-        if rules.is_closed(now, is_empty=not ends):
+        if rules.is_closed(now, is_empty=not ends, has_others=True):
             continue
         queue = rules.next(now) or queues[tick % len(queues)]
         if not rules.asks(queue, now):
@@ -309,7 +316,7 @@ def seconds_until_alone(
         else:
             left.remove(queue)
             begun[queue] = now
-            rules.take(run := suspect_run(queue))
+            rules.take(run := suspect_run(queue), now)
             rules.end(run)
     return begun
 
@@ -343,37 +350,118 @@ def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> 
     rules = Quarantine(["a", "b"])
     rules.found("a", 1.0)
     now = 1.0 + PATIENCE_SECONDS
-    assert not rules.is_closed(now, is_empty=False)
+    assert not rules.is_closed(now, is_empty=False, has_others=True)
     rules.found("b", now)
-    assert not rules.is_closed(now, is_empty=False), "it goes on for as long as it has waited"
+    assert not rules.is_closed(now, is_empty=False, has_others=True), (
+        "it goes on for as long as it has waited"
+    )
     now += PATIENCE_SECONDS
     assert rules.next(now) == "a"
     rules.found("a", now)
-    assert rules.is_closed(now + 1.9 * PATIENCE_SECONDS, is_empty=False), "as patient as that"
-    assert not rules.is_closed(now, is_empty=True)
+    assert rules.is_closed(now + 1.9 * PATIENCE_SECONDS, is_empty=False, has_others=True), (
+        "as patient as that"
+    )
+    assert not rules.is_closed(now, is_empty=True, has_others=True)
     rules.found_none("a", now)
-    assert not rules.is_closed(now, is_empty=True)
+    assert not rules.is_closed(now, is_empty=True, has_others=True)
     assert rules.next(now) == "b", "empty as it is, it asks for the other"
 
 
 def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty() -> None:
     rules = Quarantine(["a", "b"])
     rules.found("b", 1.0)
-    assert not rules.is_closed(1.0 + PATIENCE_SECONDS, is_empty=False)
+    assert not rules.is_closed(1.0 + PATIENCE_SECONDS, is_empty=False, has_others=True)
     assert (rules.waiting, rules.asks("b", 2.0)) == (None, False)
-    assert not rules.is_closed(2.0, is_empty=True)
+    assert not rules.is_closed(2.0, is_empty=True, has_others=True)
     assert (rules.waiting, rules.asks("b", 2.0)) == ("b", True)
 
 
 def test_while_a_suspect_runs_nothing_is_claimed() -> None:
     rules, run = Quarantine(["a"]), suspect_run("a")
-    rules.take(run)
-    assert rules.is_closed(1e9, is_empty=True)
+    rules.take(run, 1.0)
+    assert rules.is_closed(1e9, is_empty=True, has_others=True)
     rules.end(None)
-    assert rules.is_closed(1e9, is_empty=True)
+    assert rules.is_closed(1e9, is_empty=True, has_others=True)
     rules.end(run)
-    assert not rules.is_closed(1.0, is_empty=True)
+    assert not rules.is_closed(1.0, is_empty=True, has_others=True)
     assert rules.asks("a", 1.0), "there may be more"
+
+
+def seconds_closed(
+    suspects: int, *, suspect_seconds: float, job_seconds: float | None
+) -> tuple[float, float]:
+    """Return for how long a worker starts nothing else until so many suspects have run, and how
+    long that takes in all. ``job_seconds``: of other work, which never ends; None if there is none.
+    """
+    rules, tenths_closed = Quarantine(["q"]), 0
+    ends: list[float] = []
+    running: tuple[Run, float] | None = None
+    for tick in range(10 * 7_200):
+        now = tick / 10
+        if running is not None and now >= running[1]:
+            rules.end(running[0])
+            running, suspects = None, suspects - 1
+        if not suspects:
+            return tenths_closed / 10, now
+        ends = [end for end in ends if end > now]
+        is_empty = not (ends or running)
+        if rules.is_closed(now, is_empty=is_empty, has_others=job_seconds is not None):
+            tenths_closed += 1
+        elif not rules.asks("q", now):
+            if job_seconds is not None:
+                ends.append(now + job_seconds)
+        elif not is_empty:
+            rules.found("q", now)
+        else:
+            running = (suspect_run("q"), now + suspect_seconds)
+            rules.take(running[0], now)
+    raise AssertionError("the suspects have not run within two hours")
+
+
+@pytest.mark.parametrize("suspects", [1, 5, 50])
+@pytest.mark.parametrize("suspect_seconds", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("job_seconds", [0.1, 3.0, 20.0])
+def test_other_work_has_half_of_the_time_however_many_suspects_there_are(
+    suspects: int, suspect_seconds: float, job_seconds: float
+) -> None:
+    closed, in_all = seconds_closed(
+        suspects, suspect_seconds=suspect_seconds, job_seconds=job_seconds
+    )
+    longest = max(SITTING_SECONDS, job_seconds) + suspect_seconds  # the last sitting, of which
+    assert closed <= in_all / 2 + longest + job_seconds  # others have not yet had their half
+    assert in_all <= 4.5 * (suspects * (suspect_seconds + 0.1) + longest + 2 * PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("suspect_seconds", [0.1, 3.0, 30.0])
+def test_without_other_work_one_suspect_follows_another(suspect_seconds: float) -> None:
+    _, in_all = seconds_closed(20, suspect_seconds=suspect_seconds, job_seconds=None)
+    assert in_all == pytest.approx(20 * suspect_seconds, abs=0.3 * 20)
+
+
+@pytest.mark.parametrize("queue", ["default", "others"])
+async def test_other_work_runs_between_suspects(
+    app: App, monkeypatch: pytest.MonkeyPatch, queue: str
+) -> None:
+    monkeypatch.setattr(quarantine, "SITTING_SECONDS", 0.1)
+    ran: list[str] = []
+
+    @app.job
+    async def suspect() -> None:
+        ran.append("suspect")
+        await asyncio.sleep(0.15)
+
+    @app.job(queue=queue)
+    async def work() -> None:
+        ran.append("work")
+
+    await claim_and_vanish(app, 5)
+    await take_leases(app, worker="gone")
+    async with working(app, slots=5):
+        await until(lambda: "suspect" in ran)
+        await app.submit_many([work.call() for _ in range(3)])
+        await until(lambda: len(ran) == 8)
+    last = len(ran) - 1 - ran[::-1].index("suspect")
+    assert "work" in ran[:last], "it did not wait for the last of them"
 
 
 async def test_what_a_sweep_buries_is_told(app: App) -> None:

@@ -59,10 +59,8 @@ class Worker:
     those behind the one that runs, and so does a job without a key that found no slot for a second.
 
     A suspect, which was in hand when a worker died, runs with nothing else beside it until it has
-    settled. A busy worker asks for suspects every few seconds. If there is one, it takes nothing
-    new until it is empty, though for no longer than a few seconds at first, so that one long job
-    does not hold up the rest; each time it gives up it goes on for as long as it has waited, and
-    waits twice as long the next time.
+    settled. A busy worker asks for suspects every few seconds, and takes nothing new for the sake
+    of one until it is empty; other work has at least half of the time (see ``Quarantine``).
     """
 
     def __init__(
@@ -357,8 +355,10 @@ class Worker:
 
     def _next_queue(self, now: float) -> str | None:
         """Return the queue to claim from, if anything may be claimed."""
-        quarantine = self._quarantine
-        if self._hands.is_stopping or quarantine.is_closed(now, is_empty=self._hands.is_empty):
+        quarantine, is_empty = self._quarantine, self._hands.is_empty
+        if self._hands.is_stopping:
+            return None
+        if quarantine.is_closed(now, is_empty=is_empty, has_others=bool(self._ready)):
             return None
         return quarantine.next(now) or self._ready.next()
 
@@ -392,7 +392,7 @@ class Worker:
             runs = await self._hands.begin(claims, kept_until=asked_at + self.lease_seconds)
             self._see_turn(sum(len(claim.jobs) for claim in claims))
             if asks and claims[0].lease.alone:
-                self._quarantine.take(runs[0])
+                self._quarantine.take(runs[0], now)
 
     def _see_turn(self, jobs: int) -> None:
         """Find out how long what was just begun takes until all that has a slot was started."""
