@@ -63,7 +63,7 @@ class _MemberShift:
 
     def __init__(self, line: MemberLine, begin: Begin) -> None:
         self._line, self._begin = line, begin
-        self._journal = Journal(as_json=begin.as_json, is_member=True)
+        self._journal = Journal(as_json=begin.as_json, is_member=True, keeps_output=True)
         self._shift: Shift | None = None
         self._is_up = False
 

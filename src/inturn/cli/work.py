@@ -198,7 +198,7 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     from inturn.worker.shift import Shift
     from inturn.worker.signals import SignalThread
 
-    journal = Journal(as_json=call.out.as_json)
+    journal = Journal(as_json=call.out.as_json, keeps_output=True)
     shift = Shift(settings, journal)
     journal.open_log()
     code = 0
@@ -212,6 +212,7 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     except typer.Exit as end:
         code = end.exit_code
     shift.leave(code)
+    journal.close()
     if code:
         raise typer.Exit(code)
 
