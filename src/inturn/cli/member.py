@@ -22,6 +22,7 @@ from inturn.model.worker_events import Started, Stopping, WorkerEvent
 from inturn.worker.line import (
     Beat,
     Begin,
+    Complained,
     Emptied,
     Finished,
     MemberLine,
@@ -53,6 +54,8 @@ def main() -> None:
             member.run(orders)
     except typer.Exit as end:
         code = end.exit_code
+        if code != ExitCode.PIPE_CLOSED:
+            line.report(Complained())
     sys.stdout.flush()
     member.leave(code)
     sys.exit(code)
