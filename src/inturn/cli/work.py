@@ -17,7 +17,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.exits import told
 from inturn.cli.journal import Journal
-from inturn.cli.options import flag, seconds
+from inturn.cli.options import flag, seconds_from
 from inturn.cli.settings import VARIABLE, Address, work_home
 from inturn.model import bounds
 from inturn.model.errors import BadInput
@@ -61,7 +61,7 @@ LeaseOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
-        parser=seconds,
+        parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_LEASE",
         help="How long after a worker died its jobs stay with it.",
         show_default="30s",
@@ -71,7 +71,7 @@ SweepOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
-        parser=seconds,
+        parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_SWEEP",
         help="How often to look for jobs of dead workers.",
         show_default="10s",
