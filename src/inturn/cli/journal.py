@@ -18,7 +18,7 @@ from inturn.cli.printing import Printer
 from inturn.cli.settings import FLAG
 from inturn.cli.sheet import fields, print_to
 from inturn.cli.streams import set_output_apart
-from inturn.log import WORKER, log_queues_unknown, log_store_left
+from inturn.log import WORKER, log_namesake, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
 _NAMES_SHOWN = 8
@@ -105,6 +105,8 @@ class Journal:
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
+        if event.namesake:
+            log_namesake(event.worker, event.namesake)
 
     def _print(self, shown: RenderableType) -> None:
         with contextlib.suppress(OSError):

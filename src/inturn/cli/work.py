@@ -174,6 +174,7 @@ def _work(
         target=target,
         folder=str(_home(call, context)),
         name=name or _name(),
+        is_named=bool(name),
         store=None if address is None else address.url,
         store_named_by="" if address is None else address.source,
         queues=_queues(queue, context),
