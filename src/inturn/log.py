@@ -231,6 +231,16 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     )
 
 
+def log_namesake(worker: str, where: str) -> None:
+    """Say that two workers most likely have one name."""
+    logging.getLogger(WORKER).warning(
+        "worker %s: there is another of this name, %s. If that still runs, give one of the two "
+        "another --name: `inturn workers`, errors and the log take them for one.",
+        worker,
+        where,
+    )
+
+
 def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
     """Say that an app is not run on the store that it names itself."""
     logging.getLogger(WORKER).warning(

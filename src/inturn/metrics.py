@@ -14,7 +14,8 @@ try:
     from prometheus_client.registry import Collector, CollectorRegistry
 except ImportError as error:  # pragma: no cover - see the test that hides it
     raise BadInput(
-        "metrics need prometheus-client, which is not installed: pip install 'inturn[metrics]'."
+        "metrics need prometheus-client, which is not installed: pip install prometheus-client, or "
+        "install inturn with its extra `metrics`."
     ) from error
 
 SECONDS_BUCKETS = (

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from inturn.demo.diary import Diary, Entry, Event
+from inturn.demo.screen import Screen
 from inturn.demo.summary import Summary, duplicates, order_violations, taken_over
 from inturn.model.job import NewJob
 from tests.cli.support import INHERITED
@@ -231,3 +234,13 @@ def test_what_is_left_by_one_process_and_finished_by_another_is_counted() -> Non
     assert taken_over([left]) == 0
     assert duplicates([left, *again]) == 0
     assert duplicates([*again, *again]) == 1
+
+
+@pytest.mark.parametrize("columns", [60, 80, 96, 140, 400])
+def test_what_it_begins_with_fills_the_lines_of_a_terminal_of_any_width(columns: int) -> None:
+    console = Console(width=columns, record=True, quiet=False, file=StringIO())
+    Screen(console).accepted(15, 7, 3)
+    lines = console.export_text().split("\n\n")[1].splitlines()
+    words = [line.split() for line in lines]
+    for line, after in zip(lines, words[1:], strict=False):
+        assert len(line.rstrip()) <= columns < len(f"{line.rstrip()} {after[0]}")

@@ -133,7 +133,8 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("def f(:", "other", "it raised SyntaxError."),
         ("import sys; sys.exit(3)", "other", "it raised SystemExit."),
         ("raise BaseException('x')", "other", "it raised BaseException."),
-        ("import inturn\napp = inturn.App()", "other", "an App needs a store"),
+        ("import inturn\napp = inturn.App()", "other",
+         r"an App needs a store: .*INTURN_STORE.* --store, .*pyproject.toml: .*\[tool.inturn\]"),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
     ],
@@ -266,6 +267,9 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("--lease", "0"), "'--lease': 0 is too short; 0.001 s is the least."),
+        (("--lease", "2d"), "'--lease': 2d is too long; "),
+        (("--sweep", "0s"), "'--sweep': 0s is too short; 0.001 s is the least."),
         (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
         (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
         (("--sweep", "nan"), "'nan' is no length of time"),
@@ -285,7 +289,6 @@ def test_a_setting_that_cannot_be_read_is_refused_before_anything_is_imported(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lease", "0"), "lease_seconds"),
         (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
         (("--processes", "many"), "or auto, not 'many'"),
         (("--queue", ""), "queue"),
@@ -331,7 +334,7 @@ def test_a_health_file_that_someone_wrote_to_is_left_alone(tmp_path: Path) -> No
 def test_a_plain_number_is_seconds_wherever_a_length_of_time_is_said(shop: Path) -> None:
     ran = work("shop:app", "--lease", "2", "--sweep", "0.5")
     assert (ran.code, ran.err) == (0, "")
-    refused = "lease_seconds is 90000.0; it may be"
+    refused = " is too long; 86,400 s is the most."
     assert refused in work("shop:app", "--lease", "25h").err
     assert refused in work("shop:app", "--lease", "90000").err
     assert refused in work("shop:app", INTURN_LEASE="90000").err
@@ -483,3 +486,36 @@ def test_the_garbage_collector_leaves_alone_what_the_program_has_imported(
     frozen, threshold = (shop / "seen").read_text().split()
     assert int(frozen) > 10_000
     assert int(threshold) == every
+
+
+@pytest.mark.parametrize(("processes", "first"), [("1", "w1"), ("2", "w1-1")])
+def test_a_second_worker_of_a_name_is_warned_of_and_works(processes: str, first: str) -> None:
+    def seen() -> str:
+        """Wait until the first has beaten; the end of the second takes it off the list."""
+        while True:
+            for view in on_store(STORE, lambda store: store.workers()):
+                if view.id == first:
+                    return f"process {view.pid} on {view.host}, seen "
+            time.sleep(0.01)
+
+    named = ("shop:app", "--name", "w1", "--processes", processes, "--sweep", "200ms")
+    submit("order", '{"n": 1, "waits_for": "end"}')
+    running = start("work", *named)
+    try:
+        until_begun()
+        where = seen()
+        ran = work(*named)
+        assert (ran.code, ran.err.count("there is another of this name")) == (0, 1)
+        assert f"worker w1: there is another of this name, {where}" in ran.err
+        assert seen() == where
+        assert where in str(events(work(*named, "--json"))[0]["namesake"])
+        assert seen() == where
+        assert "another" not in work("shop:app", "--name", "w2").err
+        Path("end").touch()
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=120)
+        assert (running.returncode, said.count("another")) == (0, 0)
+    finally:
+        running.kill()
+        running.communicate()
+    assert "another" not in work(*named).err

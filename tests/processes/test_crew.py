@@ -249,16 +249,35 @@ def test_a_process_that_a_stop_hook_ends_is_told_of_and_does_not_drain_again(
     assert len({one["worker"] for one in died}) == len(died) <= 2
 
 
+@pytest.mark.parametrize("code", [0, 1, 2, 7])
 @pytest.mark.parametrize("processes", ["2", "3"])
 def test_a_process_that_ends_itself_before_it_works_is_told_of(
-    sqlite_place: Place, processes: str
+    sqlite_place: Place, processes: str, code: int
 ) -> None:
+    sqlite_place.environment["GONE_WITH"] = str(code)
     crew = sqlite_place.start("--processes", processes, "--drain", target="tests.processes.gone")
-    assert crew.ended() == 1
+    assert crew.ended() == (code or 1)
     [died] = crew.events()
     assert died["event"] == "member_died"
-    assert died["how"] == "ended with exit code 0, before it had begun to work"
+    assert died["how"] == f"ended with exit code {code}, before it had begun to work"
     assert died["restart_seconds"] is None
+    assert crew.errors == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("tests.processes.nowhere:app", 2, "there is no module 'tests.processes.nowhere'"),
+        ("tests.processes.failing:app", 1, "OSError: no such host"),
+    ],
+)
+def test_what_a_process_has_said_itself_is_not_told_again(
+    sqlite_place: Place, target: str, code: int, said: str
+) -> None:
+    crew = sqlite_place.start("--processes", "2", target=target)
+    assert crew.ended() == code
+    assert crew.errors.count("inturn: ") == crew.errors.count(said) == 1
+    assert crew.events() == []
 
 
 def test_a_crew_of_an_app_with_very_many_kinds_begins(sqlite_place: Place) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, Generic, NamedTuple, TypedDict, TypeVar
 
+import attrs
 import msgspec
 import pydantic
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from inturn import App
 from inturn.model.errors import BadInput
 from inturn.queue.job import Job
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -124,3 +127,125 @@ def test_a_member_whose_type_means_nothing_is_refused_as_bad_input() -> None:
 
     with pytest.raises(BadInput, match=r"parameters of job 'work' cannot be kept .*'Nowhere'"):
         declared(Lost)
+
+
+@attrs.define
+class Account:
+    """msgspec leaves out what is said to be private, and gives it its default when it is read."""
+
+    name: str
+    _balance: int = 0
+
+
+@attrs.define
+class Open:
+    name: str
+    balance: int = 0
+    next: Open | None = None
+
+
+@attrs.define
+class Counted(Account):
+    """Has nothing private of its own."""
+
+    number: int = 0
+
+
+@attrs.define
+class Lazy:
+    name: str
+    _found: dict[str, int] = attrs.field(factory=dict, init=False)
+
+
+@attrs.define
+class Ring:
+    next: Ring | None = None
+    others: list[Account] = attrs.field(factory=list)
+
+
+@dataclass
+class Holder:
+    name: str
+    accounts: dict[str, list[Account]] | None = None
+
+
+class Box(msgspec.Struct, Generic[T]):
+    held: T
+
+
+class Pair(NamedTuple):
+    account: Account
+
+
+class Sheet(TypedDict, total=False):
+    account: Account
+
+
+@dataclass
+class Plain:
+    """A dataclass is written whole."""
+
+    name: str
+    _balance: int = 0
+    next: Plain | None = None
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        Account,
+        Counted,
+        Lazy,
+        Account | None,
+        int | list[Account],
+        list[Account],
+        set[Account],
+        tuple[Account, ...],
+        tuple[int, Account],
+        dict[str, Account | None],
+        Annotated[list[Account], msgspec.Meta(title="accounts")],
+        Holder,
+        Ring,
+        Pair,
+        Sheet,
+        tuple[Box[int], Box[Account]],
+    ],
+    ids=str,
+)
+def test_a_class_of_attrs_that_would_not_be_written_whole_is_refused(hint: Any) -> None:
+    said = (
+        r"is a class of attrs, and its attribute '_(balance|found)' would be left out .* Name it "
+        r"without one, or make \w+ a dataclass\.$"
+    )
+    with pytest.raises(BadInput, match=f"^job 'work' cannot be given its parameter 'x' .*{said}"):
+        declared(hint)
+
+    def give(n: int, x: Any = None) -> None: ...
+
+    give.__annotations__["x"] = hint
+    with pytest.raises(BadInput, match=f"^job 'give' cannot be given its parameter 'x' .*{said}"):
+        App("sqlite:///:memory:").job(give)
+
+    def make() -> Any: ...
+
+    make.__annotations__["return"] = hint
+    with pytest.raises(BadInput, match=f"^job 'make' cannot return its result whole: .*{said}"):
+        App("sqlite:///:memory:").job(make)
+    App("sqlite:///:memory:").job(keep_result=None)(make)  # nothing of it is written
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Open, Open("a", 1, Open("b", 2))),
+        (Plain, Plain("a", 1, Plain("b", 2))),
+        (list[Plain | None], [Plain("a", 1), None]),
+        (Box[Open], Box(Open("a", 1))),
+    ],
+)
+def test_classes_of_attrs_with_nothing_private_and_dataclasses_arrive_whole(
+    hint: Any, value: Any
+) -> None:
+    job = declared(hint)
+    [], found = job.arguments.decode(job.call(value).new.payload)
+    assert found == {"x": value}

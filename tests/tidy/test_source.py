@@ -27,6 +27,7 @@ VERBS_NOT_USED = frozenset({"process", "handle", "do"})
 NAMES_ALLOWED: dict[str, str] = {}
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+UNPUBLISHED = re.compile(r"pip install (-\S+ )*['\"]?inturn\b")
 MACHINE_PATH = re.compile(r"(?<![\w.:/-])/(work|root|home)/")
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +108,12 @@ def names_no_machine_path(path: PurePath, text: str) -> Iterator[str]:
             yield f"{path}:{number}: names a path of someone's machine, {match[0]}…"
 
 
+def installs_from_the_source(path: PurePath, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := UNPUBLISHED.search(line):
+            yield f"{path}:{number}: has {match[0]!r}, and inturn is on no index yet"
+
+
 def _names_given(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
     """Yield each name that the source gives to something, its line, and whether by def or class."""
     for node in ast.walk(tree):
@@ -154,6 +161,9 @@ def complaints(check: Check, paths: list[Path]) -> list[str]:
             PYTHON + QUERIES + WRITTEN,
             id="no-path-of-a-machine-is-named",
         ),
+        pytest.param(
+            installs_from_the_source, SOURCE + WRITTEN, id="it-is-installed-from-the-source"
+        ),
     ],
 )
 def test_the_source_keeps_the_rule(check: Check, paths: list[Path]) -> None:
@@ -196,6 +206,8 @@ def test_the_source_is_there_to_be_checked() -> None:
         (names_no_machine_path, "lane.py", 'open("/root/x")'),
         (names_no_machine_path, "README.md", "see /work/x"),
         (names_no_machine_path, "Makefile", "cd /home/me"),
+        (installs_from_the_source, "README.md", "    pip install 'inturn[postgres]'"),
+        (installs_from_the_source, "lane.py", '"pip install -U inturn"'),
     ],
 )
 def test_a_check_catches_what_it_is_for(check: Check, name: str, text: str) -> None:

@@ -56,7 +56,7 @@ class FakeMember:
     def __init__(self, name: str, up: Callable[[Up], None]) -> None:
         self.name, self._up = name, up
         self.counts, self.running, self.pid = Counts(), 0, 1
-        self.is_up = self.is_emptied = self.is_finished = False
+        self.is_up = self.is_emptied = self.is_finished = self.has_complained = False
         self.no_store: str | None = None
         self.unread: str | None = None
         self.orders: list[Any] = []

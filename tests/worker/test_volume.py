@@ -63,3 +63,40 @@ async def test_nothing_more_starts_while_large_results_wait_to_be_told(
     assert max(calls) <= CALL_MAX
     assert (ran if key else sorted(ran)) == list(range(JOBS))
     assert one.record.counts.released > 0
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+async def test_nothing_is_claimed_with_the_call_that_tells_of_as_much_as_may_wait(
+    app: App, key: str | None, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volume, "CHARS_UNTOLD_MAX", SIZE)
+    told: dict[str, list[int]] = {"settle": [], "turn": []}
+    store: Any = await app.lend()
+
+    def noted(name: str) -> Callable[..., Any]:
+        verb = getattr(store, name)
+
+        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
+            told[name].append(sum(map(chars_in, settlements)))
+            return await verb(settlements, *arguments, **options)
+
+        return call
+
+    for name in told:
+        monkeypatch.setattr(store, name, noted(name))
+
+    def work(chars: int) -> str:
+        return "x" * chars
+
+    async def on_loop(chars: int) -> str:
+        return work(chars)
+
+    job: Any = app.job(on_loop) if is_async else app.job(work)
+    sizes = [SIZE, 0] * 10
+    tickets = await app.submit_many([job.using(key=key).call(size) for size in sizes])
+    async with working(app, slots=1):
+        for ticket, size in zip(tickets, sizes, strict=True):
+            assert await ticket.result(timeout=60) == "x" * size
+    assert [chars for chars in told["turn"] if chars >= SIZE] == []
+    assert max(told["settle"]) >= SIZE

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 
@@ -15,7 +17,8 @@ from inturn.cli.plain import count, duration, name_text, plain
 from inturn.cli.printing import Printer
 from inturn.cli.settings import FLAG
 from inturn.cli.sheet import fields, print_to
-from inturn.log import WORKER, log_queues_unknown, log_store_left
+from inturn.cli.streams import set_output_apart
+from inturn.log import WORKER, log_namesake, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
 _NAMES_SHOWN = 8
@@ -23,11 +26,17 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 class Journal:
-    """Listens to a worker or a crew. A member's journal leaves beginning and end to the parent."""
+    """Listens to a worker or a crew. A member's journal leaves beginning and end to the parent.
 
-    def __init__(self, *, as_json: bool, is_member: bool = False) -> None:
+    With ``keeps_output`` its JSON is alone on standard output, whatever handlers print.
+    """
+
+    def __init__(
+        self, *, as_json: bool, is_member: bool = False, keeps_output: bool = False
+    ) -> None:
         self._out = Printer(as_json=as_json)
         self._is_member = is_member
+        self._apart = set_output_apart() if as_json and keeps_output else None
 
     def open_log(self) -> None:
         """Write the log to stderr, unless the app has set up one of its own.
@@ -56,12 +65,28 @@ class Journal:
         elif isinstance(event, Stopped):
             self._print(Text(_summary(event)))
 
+    def close(self) -> None:
+        """Write what could not be written so far; raise ``OSError`` if it still cannot be.
+
+        A terminal that someone closed is none to tell of.
+        """
+        if self._apart is None:
+            return
+        try:
+            self._apart.flush()
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._apart.fileno(), inheritable=False)
+            if error.errno != errno.EIO:
+                raise
+
     def _write(self, event: WorkerEvent) -> None:
         """Write a line in one piece, for the processes of a crew share their output."""
         document = {"at": datetime.now(UTC)} | msgspec.to_builtins(event)
+        lines = self._apart or sys.stdout
         with contextlib.suppress(OSError):  # nobody reads it: no reason to stop working
-            sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
-            sys.stdout.flush()
+            lines.write(msgspec.json.encode(document).decode() + "\n")
+            lines.flush()
 
     def _begin(self, event: Started) -> None:
         rows: list[tuple[str, str | Text]] = [
@@ -80,6 +105,8 @@ class Journal:
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
+        if event.namesake:
+            log_namesake(event.worker, event.namesake)
 
     def _print(self, shown: RenderableType) -> None:
         with contextlib.suppress(OSError):

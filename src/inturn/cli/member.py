@@ -22,6 +22,7 @@ from inturn.model.worker_events import Started, Stopping, WorkerEvent
 from inturn.worker.line import (
     Beat,
     Begin,
+    Complained,
     Emptied,
     Finished,
     MemberLine,
@@ -53,6 +54,8 @@ def main() -> None:
             member.run(orders)
     except typer.Exit as end:
         code = end.exit_code
+        if code != ExitCode.PIPE_CLOSED:
+            line.report(Complained())
     sys.stdout.flush()
     member.leave(code)
     sys.exit(code)
@@ -63,7 +66,7 @@ class _MemberShift:
 
     def __init__(self, line: MemberLine, begin: Begin) -> None:
         self._line, self._begin = line, begin
-        self._journal = Journal(as_json=begin.as_json, is_member=True)
+        self._journal = Journal(as_json=begin.as_json, is_member=True, keeps_output=True)
         self._shift: Shift | None = None
         self._is_up = False
 

@@ -35,13 +35,15 @@ def seconds(given: str | float) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
-def seconds_from(lowest: float) -> Callable[[str | float], float]:
-    """Return a reader of seconds that refuses less than so many."""
+def seconds_from(lowest: float, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return a reader of seconds that refuses less than so many, and more."""
 
     def read(given: str | float) -> float:
         found = seconds(given)
         if not found >= lowest:
             raise typer.BadParameter(f"{given} is too short; {lowest:g} s is the least.")
+        if found > most:
+            raise typer.BadParameter(f"{given} is too long; {most:,.0f} s is the most.")
         return found
 
     return read

@@ -11,7 +11,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.ids import JobName, find_jobs, job_name
 from inturn.cli.jobs import ID
-from inturn.cli.options import seconds
+from inturn.cli.options import seconds_from
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadTooLarge
 from inturn.model.job import NewJob, Ticket
@@ -29,7 +29,12 @@ KeyOption = Annotated[
 ]
 DelayOption = Annotated[
     float,
-    typer.Option(metavar="TIME", parser=seconds, help="Not before then.", show_default="0s"),
+    typer.Option(
+        metavar="TIME",
+        parser=seconds_from(0.0, bounds.DELAY_SECONDS_MAX),
+        help="Not before then.",
+        show_default="0s",
+    ),
 ]
 DedupeOption = Annotated[
     str | None, typer.Option(help="The same again is the first one.", show_default=False)
@@ -37,7 +42,10 @@ DedupeOption = Annotated[
 WindowOption = Annotated[
     float,
     typer.Option(
-        metavar="TIME", parser=seconds, help="How long --dedupe lasts.", show_default="1d"
+        metavar="TIME",
+        parser=seconds_from(0.001, bounds.DEDUPE_SECONDS_MAX),
+        help="How long --dedupe lasts.",
+        show_default="1d",
     ),
 ]
 RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
@@ -47,11 +55,14 @@ AfterOption = Annotated[
         metavar="JOB", parser=job_name, help="Wait for this job; repeatable.", show_default=False
     ),
 ]
+AttemptsOption = Annotated[
+    int, typer.Option(min=1, max=bounds.ATTEMPTS_MAX, help="How often to try.")
+]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
         metavar="TIME",
-        parser=seconds,
+        parser=seconds_from(0.001, bounds.TIMEOUT_SECONDS_MAX),
         help="How long an attempt may take; else as declared.",
         show_default=False,
     ),
@@ -81,7 +92,7 @@ def _submit(
     dedupe_seconds: WindowOption = bounds.DEDUPE_SECONDS_DEFAULT,
     round: RoundOption = 0,
     after: AfterOption = None,
-    attempts: Annotated[int, typer.Option(help="How often to try.")] = bounds.ATTEMPTS_DEFAULT,
+    attempts: AttemptsOption = bounds.ATTEMPTS_DEFAULT,
     timeout: TimeoutOption = None,
 ) -> None:
     """Submit a job, and print its id."""

@@ -17,7 +17,7 @@ import typer
 from inturn.cli.call import Call, command
 from inturn.cli.exits import told
 from inturn.cli.journal import Journal
-from inturn.cli.options import flag, seconds
+from inturn.cli.options import flag, seconds_from
 from inturn.cli.settings import VARIABLE, Address, work_home
 from inturn.model import bounds
 from inturn.model.errors import BadInput
@@ -61,7 +61,7 @@ LeaseOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
-        parser=seconds,
+        parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_LEASE",
         help="How long after a worker died its jobs stay with it.",
         show_default="30s",
@@ -71,7 +71,7 @@ SweepOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
-        parser=seconds,
+        parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_SWEEP",
         help="How often to look for jobs of dead workers.",
         show_default="10s",
@@ -174,6 +174,7 @@ def _work(
         target=target,
         folder=str(_home(call, context)),
         name=name or _name(),
+        is_named=bool(name),
         store=None if address is None else address.url,
         store_named_by="" if address is None else address.source,
         queues=_queues(queue, context),
@@ -198,7 +199,7 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     from inturn.worker.shift import Shift
     from inturn.worker.signals import SignalThread
 
-    journal = Journal(as_json=call.out.as_json)
+    journal = Journal(as_json=call.out.as_json, keeps_output=True)
     shift = Shift(settings, journal)
     journal.open_log()
     code = 0
@@ -212,6 +213,7 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
     except typer.Exit as end:
         code = end.exit_code
     shift.leave(code)
+    journal.close()
     if code:
         raise typer.Exit(code)
 

@@ -32,8 +32,8 @@ class Screen:
         self.console.rule("[bold]inturn demo[/]: a small shop, on a SQLite file")
         self.console.print(
             f"\nAccepted in one transaction: {orders} orders of {len(CUSTOMERS)} customers, "
-            f"{mails} mails, and a receipt\nthat waits for ada's last order. The orders of one "
-            f"customer run in turn, on {workers} workers\nthat are processes of their own "
+            f"{mails} mails, and a receipt that waits for ada's last order. The orders of one "
+            f"customer run in turn, on {workers} workers that are processes of their own "
             f"([bold]inturn work[/]).\n"
         )
         for customer, fate in (

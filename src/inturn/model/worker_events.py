@@ -46,6 +46,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     ``store_named_by``: the flag, the variable or the file that does, if it is not the app itself.
     ``store_left``: the one that the app names, if it is another.
     ``queues_unknown``: those that no job is declared on, and that the store does not have.
+    ``namesake``: where another worker of this name was seen a moment ago, if one was.
     """
 
     app: str
@@ -59,6 +60,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     store_named_by: str | None = None
     store_left: str | None = None
     queues_unknown: tuple[str, ...] = ()
+    namesake: str | None = None
 
 
 class Failure(WorkerEvent, frozen=True, kw_only=True):

@@ -8,16 +8,17 @@ from random import Random
 
 from inturn.model import bounds
 from inturn.model.admissible import check_number, check_whole, shown
+from inturn.model.error import Portable
 from inturn.model.errors import BadInput, OutOfBounds
 from inturn.policy.raised import describe, is_a, with_words, words_of
 from inturn.policy.verdict import Bury, Retry, Verdict
 
 
-class Reject(Exception):
+class Reject(Portable):
     """Raised by a handler: this job can never succeed, do not run it again."""
 
 
-class RetryLater(Exception):
+class RetryLater(Portable):
     """Raised by a handler that knows when to come back, such as from ``Retry-After``.
 
     ``counted=False`` uses no attempt. A time that is too long or past is taken for the nearest that

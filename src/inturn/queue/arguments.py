@@ -14,7 +14,7 @@ from inturn.model.payload import doubled_key, encode_payload
 from inturn.model.spelling import job_name
 from inturn.queue.loss import changed_member, lost_member, may_lose, rewritten
 from inturn.queue.moments import shifted_moment
-from inturn.queue.readable import instead_of, is_model, unreadable
+from inturn.queue.readable import instead_of, is_model, unreadable, unwritten
 
 Hints = Mapping[str, Any]
 
@@ -59,6 +59,8 @@ class Arguments:
             ) from error
         for parameter in parameters:
             _check_readable(self._name, parameter, hints)
+            hint = hints.get(parameter.name, Any)
+            check_written(self._name, f"be given its parameter {parameter.name!r}", hint)
         self._may_lose = any(may_lose(hints.get(one.name, Any)) for one in parameters)
 
     def encode(
@@ -145,6 +147,17 @@ def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:
             f"an annotation of job {function.__name__!r} means nothing where the job is defined: "
             f"{error}. Import or define what it names before the job."
         ) from error
+
+
+def check_written(name: str, verb: str, hint: Any) -> None:
+    """Refuse an annotation of whose values a part would be left out of JSON without a word."""
+    if (found := unwritten(hint)) is not None:
+        kind, attribute = found
+        raise BadInput(
+            f"job {name} cannot {verb} whole: {kind.__name__} is a class of attrs, and its "
+            f"attribute {attribute!r} would be left out of the JSON, as each is that begins with "
+            f"an underscore. Name it without one, or make {kind.__name__} a dataclass."
+        )
 
 
 def encode_result(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""What a parameter can never be given, because nothing of its type can be read from JSON."""
+"""What a parameter can never be given: nothing of its type can be read from JSON, or not whole."""
 
 from __future__ import annotations
 
@@ -46,6 +46,46 @@ def instead_of(kind: type) -> str:
     if issubclass(kind, Iterable) and kind.__module__ in ("collections", "collections.abc"):
         return "Write list[…] instead"
     return "Take JSON's own types, dataclasses, dates, UUIDs, decimals or models of pydantic"
+
+
+def unwritten(hint: Any) -> tuple[type, str] | None:
+    """Return a class of attrs, anywhere in a hint, and an attribute of it that is never written.
+
+    msgspec leaves out those that begin with an underscore, which only of a dataclass it writes.
+    """
+    try:
+        found = [inspect.type_info(hint)]
+    except (TypeError, NameError, AttributeError):
+        return None
+    seen: dict[int, inspect.Type] = {}
+    while found:
+        info = found.pop()
+        if id(info) in seen:  # a record may hold itself
+            continue
+        seen[id(info)] = info
+        if isinstance(info, _RECORDS):
+            for attribute in getattr(info.cls, "__attrs_attrs__", ()):
+                if attribute.name.startswith("_"):
+                    return info.cls, attribute.name
+        found.extend(_parts(info))
+    return None
+
+
+def _parts(info: inspect.Type) -> Iterable[inspect.Type]:
+    """Return all that may be in a value of a type."""
+    if isinstance(info, inspect.Metadata):
+        return (info.type,)
+    if isinstance(info, _COLLECTIONS):
+        return (info.item_type,)
+    if isinstance(info, inspect.DictType):
+        return (info.key_type, info.value_type)
+    if isinstance(info, inspect.UnionType):
+        return info.types
+    if isinstance(info, inspect.TupleType):
+        return info.item_types
+    if isinstance(info, _RECORDS):
+        return tuple(one.type for one in info.fields)
+    return ()
 
 
 def _of_parameter(info: inspect.Type) -> type | None:

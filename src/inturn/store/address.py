@@ -42,7 +42,8 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
             if error.name != "asyncpg":
                 raise
             raise InvalidStoreURL(
-                f"{url.split('@')[-1]!r} needs asyncpg: pip install 'inturn[postgres]'."
+                f"{url.split('@')[-1]!r} needs asyncpg: pip install asyncpg, or install inturn "
+                f"with its extra `postgres`."
             ) from error
         return PostgresStore(url, clock=clock)
     shown = f"{scheme}://…" if separator else url

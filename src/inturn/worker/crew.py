@@ -179,7 +179,7 @@ class Crew:
                 self._code = self._code or FAILED
             return True
         if not member.is_up and not self._first_is_up.is_set():
-            if code <= 0:  # killed, or ended by its module: it could not say why
+            if not member.has_complained:  # killed, or ended by its module, with whatever code
                 self._tell_died(member, code, None)
             self._code = code if code > 0 else FAILED
             return True

@@ -68,25 +68,25 @@ class HealthDesk:
             try:
                 async with asyncio.timeout(REQUEST_SECONDS_MAX):
                     request = await reader.readuntil(b"\r\n\r\n")
-                status, body = self._said(request)
+                method, status, body = self._said(request)
             except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                status, body = 400, b""
+                method, status, body = b"", 400, b""
             head = (
                 f"HTTP/1.1 {status} {_PHRASES[status]}\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
                 f"Connection: close\r\n\r\n"
             )
-            writer.write(head.encode() + body)
+            writer.write(head.encode() + (b"" if method == b"HEAD" else body))
             await writer.drain()
         writer.close()
 
-    def _said(self, request: bytes) -> tuple[int, bytes]:
+    def _said(self, request: bytes) -> tuple[bytes, int, bytes]:
         method, _, rest = request.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        if (method, path) != (b"GET", b"/healthz"):
-            return 404, b'{"error":"there is only GET /healthz"}'
+        if method not in (b"GET", b"HEAD") or path != b"/healthz":
+            return method, 404, b'{"error":"there is only GET /healthz, and HEAD"}'
         health = self._read()
-        return 200 if health.healthy else 503, msgspec.json.encode(health)
+        return method, 200 if health.healthy else 503, msgspec.json.encode(health)
 
 
 class HealthThread:

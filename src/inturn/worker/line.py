@@ -64,6 +64,10 @@ class NoStore(msgspec.Struct, frozen=True, tag="no_store"):
     why: str
 
 
+class Complained(msgspec.Struct, frozen=True, tag="complained"):
+    """The member cannot go on, and ends; it has said why on standard error."""
+
+
 class Emptied(msgspec.Struct, frozen=True, tag="emptied"):
     """The member has drained what it was to drain; what is left to it are the stop hooks."""
 
@@ -75,7 +79,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 Order = Begin | Stop | StopNow
-Report = Up | Beat | NoStore | Emptied | Finished
+Report = Up | Beat | NoStore | Complained | Emptied | Finished
 
 orders = msgspec.json.Decoder(Order)
 reports = msgspec.json.Decoder(Report)

@@ -16,6 +16,7 @@ from inturn.policy.raised import describe
 from inturn.worker.line import (
     Beat,
     Begin,
+    Complained,
     Emptied,
     Finished,
     NoStore,
@@ -42,6 +43,7 @@ class Member:
         self.is_emptied = False  # it has drained all there was
         self.is_finished = False  # it said so itself: a code of 0 may be a job's doing
         self.no_store: str | None = None  # why it could not begin, if that was the store
+        self.has_complained = False  # it said itself what it ended of
         self.unread: str | None = None  # why it was killed, if its reports could not be read
         self.pid = 0
         self._up = up
@@ -123,6 +125,8 @@ class Member:
                 self.counts = report.counts
             case NoStore(why):
                 self.no_store = why
+            case Complained():
+                self.has_complained = True
             case Emptied():
                 self.is_emptied = True
             case Finished():

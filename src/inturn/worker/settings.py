@@ -32,6 +32,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     folder: str
     name: str
+    is_named: bool = False  # by a person, so that another may have the name
     store: str | None = None  # None: the app's own
     store_named_by: str = ""  # the flag, the variable or the file that names it
     queues: tuple[str, ...] | None = None  # None: those that the app's jobs are declared on

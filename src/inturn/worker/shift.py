@@ -24,6 +24,7 @@ from inturn.store.address import without_password
 from inturn.worker.garbage import leave_alone_what_is_there
 from inturn.worker.herald import HURRIED_SECONDS_MAX, TOLD_SECONDS_MAX
 from inturn.worker.leaving import Leaving, end_process, replace_lost_streams
+from inturn.worker.namesake import namesake
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
 from inturn.worker.signals import Signalled
@@ -84,7 +85,7 @@ class Shift:
         """Let the process end with a code, now that all is said, whatever handlers left in it."""
         self._leaving.leave(code)
 
-    def started(self, queues_unknown: tuple[str, ...] = ()) -> Started:
+    def started(self, queues_unknown: tuple[str, ...] = (), namesake: str | None = None) -> Started:
         """Say what works here."""
         worker = self.worker
         return Started(
@@ -100,6 +101,7 @@ class Shift:
             version=inturn.__version__,
             pid=os.getpid(),
             queues_unknown=queues_unknown,
+            namesake=namesake,
         )
 
     async def work(self) -> None:
@@ -107,7 +109,7 @@ class Shift:
         failure: HookFailed | None = None
         worker, tell = self.worker, self.worker.record.tell
         await worker.app.open()
-        started = self.started(await self._find_unknown())
+        started = self.started(await self._find_unknown(), await self._find_namesake())
         self._began = monotonic()
 
         def began() -> None:
@@ -184,6 +186,18 @@ class Shift:
         except StoreError:  # the worker goes on asking, and says so
             return ()
         return tuple(queue for queue in named if queue not in known)
+
+    async def _find_namesake(self) -> str | None:
+        """Say where another worker of this name is, as far as the store can be asked."""
+        if not self._settings.is_named:
+            return None
+        app = self.worker.app
+        try:
+            async with asyncio.timeout(PART_SECONDS_MAX):
+                views = await app.run(lambda store: store.workers())
+                return namesake(self.worker.name, views, await app.run(lambda store: store.now()))
+        except (StoreError, TimeoutError):
+            return None
 
     def _tell_end(self) -> None:
         worker = self.worker
