@@ -166,6 +166,9 @@ def sent(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Answer]) -> 
 async def answer(loop: asyncio.AbstractEventLoop, future: Future[Answer]) -> Answer:
     """Await what is to come from another loop; raise ``HomeEnded`` if that ends before."""
     waiting = asyncio.wrap_future(future)
+    # Who is cancelled as an error comes does not look at it. Nor is it to be cancelled here: others
+    # may wait for the same answer.
+    waiting.add_done_callback(_looked_at)
     while not waiting.done():
         await asyncio.wait([waiting], timeout=LOOK_SECONDS)
         if not waiting.done() and not loop.is_running():
@@ -200,6 +203,12 @@ def _answered(future: Future[Answer], seconds: float | None = None) -> Answer:
         if future.cancelled():
             raise _ended() from None
         raise
+
+
+def _looked_at(future: asyncio.Future[Any]) -> None:
+    """Have asyncio not complain that nobody asked for an error."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _ended() -> HomeEnded:
