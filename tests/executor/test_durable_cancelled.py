@@ -13,7 +13,7 @@ from inturn.model import events
 from inturn.model.errors import JobCancelled
 from inturn.model.job import JobState
 from inturn.queue.sending import send
-from inturn.worker import awaited, durable
+from inturn.worker import awaited, intake
 from inturn.worker.ends import Ends
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import Seen
@@ -94,7 +94,7 @@ async def test_a_submitter_that_is_cancelled_takes_back_no_job_that_another_had_
 
     once = shop.write.using(dedupe="x", delay=3600)
     first = await once.using(key="a").submit("a", 1)
-    monkeypatch.setattr(durable, "send", send_slowly)
+    monkeypatch.setattr(intake, "send", send_slowly)
     async with running(shop) as executor:
         calls = [("a", once.call("a", 1)), ("a", shop.write.using(delay=3600).call("a", 2))]
         submitting = asyncio.create_task(executor.submit_many(calls))

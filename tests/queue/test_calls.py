@@ -18,7 +18,7 @@ from inturn.model.events import Accepted
 from inturn.model.job import JobState
 from inturn.queue.sending import send
 from inturn.testing import private
-from inturn.worker import durable
+from inturn.worker import intake
 from inturn.worker.ends import Ends
 from inturn.worker.watcher import watched_app
 
@@ -144,7 +144,7 @@ async def test_a_call_that_was_accepted_and_taken_back_is_over(
         await may_go_on.wait()
         return tickets
 
-    monkeypatch.setattr(durable, "send", send_slowly)
+    monkeypatch.setattr(intake, "send", send_slowly)
     async with Executor(app=app) as executor:
         await app.run(lambda store: store.pause("default", by="ann"))
         submitting = asyncio.ensure_future(executor.submit("k", call))

@@ -138,6 +138,15 @@ async def crossed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Ans
         raise
 
 
+async def left_to(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], *, seconds_max: float
+) -> None:
+    """Run a coroutine on another loop, also if this is cancelled, and wait for its end a while."""
+    with suppress(HomeEnded, TimeoutError):
+        async with asyncio.timeout(seconds_max):
+            await answer(loop, sent(loop, work))
+
+
 def waited(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Answer]) -> Answer:
     """Run a coroutine on a loop of another thread, and wait for its answer in this one."""
     future = sent(loop, work)

@@ -31,14 +31,15 @@ from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
 from inturn.model.spelling import whole
 from inturn.queue.app import App
-from inturn.queue.home import crossed
+from inturn.queue.home import crossed, left_to
 from inturn.queue.job import Call
-from inturn.queue.sending import send, sent_once
+from inturn.queue.sending import sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.declared import checked_app
 from inturn.worker.ends import Ends
+from inturn.worker.intake import Intake
 from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
@@ -48,6 +49,8 @@ from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
+
+LEFT_SECONDS_MAX = 5.0  # who was cancelled on another loop waits so long for what that entails
 
 _OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
 _OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
@@ -106,6 +109,7 @@ class DurableExecutor(Executor):
         self._repertoire = Repertoire(app, self._ends)
         self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)
         self._unheard = Unheard(self._ends)
+        self._intake = Intake(app, self._ends)
         self._stopping = Stopping(app, self._awaited)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
@@ -126,7 +130,8 @@ class DurableExecutor(Executor):
         """Accept a job, ``send.call(to=…)``: it is in the store, and runs after those before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled before it
-        returns, it takes the job back if it has not begun.
+        returns, it takes the job back if it has not begun; cancelled again, it does not wait for
+        that.
         """
         if not detached:
             raise BadInput("a job in a store does not depend on who submitted it: leave detached.")
@@ -169,7 +174,8 @@ class DurableExecutor(Executor):
             return await ticket.result()
         except asyncio.CancelledError:
             if not detached:
-                await ticket.cancel(by="who waited for it and was cancelled")
+                by = "who waited for it and was cancelled"
+                await self._leave_to_home(self._intake.withdraw(ticket, by=by))
             raise
 
     def submit_sync(  # type: ignore[override]
@@ -312,11 +318,16 @@ class DurableExecutor(Executor):
                     self._ends.tell(events.Refused(job.key or "", 0, full.length, full.capacity))
                 raise
             try:
-                return await self._accept(calls)
+                tickets = await self._intake.accept(calls, self._room)
+                break
             except QueueFull:  # by a bound of the queue's own
                 if loop.time() + LOOK_SECONDS >= ends_at:
                     raise
                 await asyncio.sleep(LOOK_SECONDS)
+        return [
+            OwnTicket(self.app, ticket, call, self.current, self._closed)
+            for ticket, call in zip(tickets, calls, strict=True)
+        ]
 
     async def _look_for_unheard(self, jobs: int) -> None:
         """Forget some of what ended elsewhere, before more is remembered."""
@@ -324,44 +335,6 @@ class DurableExecutor(Executor):
         room = 2 * self.settings.queue_size * len(self._worker.queues)
         if self._unheard.is_due(jobs, room=room):
             await self.app.run(lambda store: self._unheard.look(store, jobs))
-
-    async def _accept(self, calls: list[Call[Any]]) -> list[Ticket[Any]]:
-        """Submit what was let in. Once begun it is seen through, to know what is in the store."""
-        jobs = [call.new for call in calls]
-        self._ends.expect(jobs)
-        accepting = asyncio.ensure_future(send(self.app, calls))
-        is_accepted = False
-        try:
-            tickets = await asyncio.shield(accepting)
-            is_accepted = True
-        except asyncio.CancelledError:
-            for call in calls if await self._take_back(accepting) else ():
-                call.fate.is_over = True
-            raise
-        finally:
-            assert self._room is not None
-            self._room.entered(jobs, accepted=is_accepted)
-            self._ends.arrived(jobs)
-            if not is_accepted:
-                self._ends.forget(job.id for job in jobs)
-        for job, ticket in zip(jobs, tickets, strict=True):
-            if ticket.id != job.id:  # a duplicate
-                self._ends.forget([job.id])
-            self._ends.tell(events.Accepted(job.key or "", 0))
-        return [
-            OwnTicket(self.app, ticket, call, self.current, self._closed)
-            for ticket, call in zip(tickets, calls, strict=True)
-        ]
-
-    async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> bool:
-        """Cancel what was accepted meanwhile; say whether it was."""
-        try:
-            for ticket in await accepting:
-                if not ticket.is_duplicate:
-                    await ticket.cancel(by="its submitter, who was cancelled")
-        except InturnError:
-            return False  # it was not accepted
-        return True
 
     async def _depths(self) -> dict[str, int]:
         return await self.app.run(_depths_in)
@@ -431,6 +404,15 @@ class DurableExecutor(Executor):
             await work
         else:
             await crossed(home, work)
+
+    async def _leave_to_home(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on the loop of the worker what this loop, where one was cancelled, may not end."""
+        assert self._running is not None
+        home = self._running.get_loop()
+        if home is asyncio.get_running_loop() or not home.is_running():
+            await work
+        else:
+            await left_to(home, work, seconds_max=LEFT_SECONDS_MAX)
 
 
 def _say_why_ended(running: asyncio.Future[None]) -> None:
