@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import StoreUnavailable
+from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.model.job import JobState
 from inturn.queue.sending import send
 from inturn.queue.ticket import Ticket
@@ -87,6 +87,8 @@ async def test_a_submitter_who_is_cancelled_twice_takes_its_job_back_all_the_sam
         await cancelled_again(submitting)
         assert await is_in(shop, call.id, JobState.WAITING)
         assert call.id in executor._ends.awaited, "it is on its way still"
+        with pytest.raises(BadInput, match="was submitted before"):
+            await executor.submit("a", call)
         slow_answer.may_go_on.set()
         await until(lambda: is_in(shop, call.id, JobState.CANCELLED))
         await until(lambda: not executor._ends.awaited)

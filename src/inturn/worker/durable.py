@@ -33,7 +33,6 @@ from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.home import crossed, left_to
 from inturn.queue.job import Call
-from inturn.queue.sending import sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
@@ -44,6 +43,7 @@ from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
+from inturn.worker.submission import Submission
 from inturn.worker.unheard import Unheard
 from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
@@ -154,8 +154,19 @@ class DurableExecutor(Executor):
         self._check_open()
         if not calls:
             return []
-        with sent_once(calls):
-            return await self.app.run(lambda _: self._submit(calls, patience))
+        submission = Submission(calls)
+        try:
+            return await self.app.run(lambda _: self._submit(submission, patience))
+        except asyncio.CancelledError:
+            if (home := submission.give_up()) is not None:
+                work = self._intake.give_up(submission)
+                await left_to(home, work, seconds_max=LEFT_SECONDS_MAX)
+                if not home.is_running():
+                    submission.end()  # for who would say so is gone
+            raise
+        except BaseException:
+            submission.end()  # if it has not begun, or its loop has ended
+            raise
 
     async def run(  # type: ignore[override]
         self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = False
@@ -301,12 +312,21 @@ class DurableExecutor(Executor):
 
     # Submitting, on the app's loop
 
-    async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
+    async def _submit(self, submission: Submission, patience: float) -> list[Ticket[Any]]:
+        with submission.begun():
+            tickets = await self._let_in(submission, patience)
+        return [
+            OwnTicket(self.app, ticket, call, self.current, self._closed)
+            for ticket, call in zip(tickets, submission.calls, strict=True)
+        ]
+
+    async def _let_in(self, submission: Submission, patience: float) -> list[Ticket[Any]]:
+        """Wait until there is room, and accept."""
         self.start()
         self._repertoire.learn()
         self._check_runs()
         assert self._room is not None
-        jobs = [call.new for call in calls]
+        jobs = submission.jobs
         await self._look_for_unheard(len(jobs))
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + patience
@@ -318,16 +338,11 @@ class DurableExecutor(Executor):
                     self._ends.tell(events.Refused(job.key or "", 0, full.length, full.capacity))
                 raise
             try:
-                tickets = await self._intake.accept(calls, self._room)
-                break
+                return await self._intake.accept(submission, self._room)
             except QueueFull:  # by a bound of the queue's own
                 if loop.time() + LOOK_SECONDS >= ends_at:
                     raise
                 await asyncio.sleep(LOOK_SECONDS)
-        return [
-            OwnTicket(self.app, ticket, call, self.current, self._closed)
-            for ticket, call in zip(tickets, calls, strict=True)
-        ]
 
     async def _look_for_unheard(self, jobs: int) -> None:
         """Forget some of what ended elsewhere, before more is remembered."""

@@ -12,11 +12,13 @@ from inturn.model import events
 from inturn.model.errors import InturnError
 from inturn.model.job import NewJob
 from inturn.queue.app import App
-from inturn.queue.job import Call
 from inturn.queue.sending import send
 from inturn.queue.ticket import Ticket
 from inturn.worker.ends import ENDED, Ends
 from inturn.worker.store_room import StoreRoom
+from inturn.worker.submission import Submission
+
+_SUBMITTER = "its submitter, who was cancelled"
 
 
 class Intake:
@@ -30,22 +32,24 @@ class Intake:
         self._app, self._ends = app, ends
         self._under_way: set[asyncio.Future[Any]] = set()  # or they might be collected
 
-    async def accept(self, calls: Sequence[Call[Any]], room: StoreRoom) -> list[Ticket[Any]]:
+    async def accept(self, submission: Submission, room: StoreRoom) -> list[Ticket[Any]]:
         """Submit what was let in. Cancelled meanwhile, be so when it is taken back.
 
         Cancelled once more, this does not wait for that.
         """
-        jobs = [call.new for call in calls]
+        jobs = submission.jobs
         self._ends.expect(jobs)
-        accepting = asyncio.ensure_future(send(self._app, calls))
+        accepting = asyncio.ensure_future(send(self._app, submission.calls))
         try:
             tickets = await asyncio.shield(accepting)
         except asyncio.CancelledError:
-            await self._see_through(self._take_back(accepting, calls, room))
+            submission.is_being_taken_back = True
+            await self._see_through(self._take_back(accepting, submission, room))
             raise
         except BaseException:
             self._came_to_nothing(jobs, room)
             raise
+        submission.tickets = tickets
         room.entered(jobs, accepted=True)
         self._ends.arrived(jobs)
         for job, ticket in zip(jobs, tickets, strict=True):
@@ -53,6 +57,15 @@ class Intake:
                 self._ends.forget([job.id])
             self._ends.tell(events.Accepted(job.key or "", 0))
         return tickets
+
+    async def give_up(self, submission: Submission) -> None:
+        """See that nothing is left of what was cancelled on another loop, also if it was accepted
+        before that was heard here.
+        """
+        await submission.known()
+        for ticket in submission.tickets or ():
+            if not ticket.is_duplicate:
+                await self.withdraw(ticket, by=_SUBMITTER)
 
     async def withdraw(self, ticket: Ticket[Any], *, by: str) -> None:
         """Take back what was accepted and nobody waits for any more, if it has not begun."""
@@ -68,23 +81,23 @@ class Intake:
     async def _take_back(
         self,
         accepting: asyncio.Future[list[Ticket[Any]]],
-        calls: Sequence[Call[Any]],
+        submission: Submission,
         room: StoreRoom,
     ) -> None:
         """Cancel what is accepted, if it is; what has begun is waited for like any other."""
         begun: set[UUID] = set()
         try:
             tickets = await accepting
-            for call in calls:
+            for call in submission.calls:
                 call.fate.is_over = True
             for ticket in tickets:
-                by = "its submitter, who was cancelled"
-                if not ticket.is_duplicate and not await _taken_back(ticket, by=by):
+                if not ticket.is_duplicate and not await _taken_back(ticket, by=_SUBMITTER):
                     begun.add(ticket.id)
         except InturnError:
             pass  # it was not accepted
         finally:
-            self._came_to_nothing([call.new for call in calls], room, save=begun)
+            self._came_to_nothing(submission.jobs, room, save=begun)
+            submission.end()
 
     def _came_to_nothing(
         self, jobs: Sequence[NewJob], room: StoreRoom, save: Collection[UUID] = ()
