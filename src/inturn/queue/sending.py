@@ -43,6 +43,7 @@ def hold(calls: Sequence[Call[Any]]) -> None:
     """Take calls to submit them. Refused if one was submitted before, or is about to be: it would
     be the first one's job again, and run no second time.
     """
+    check_distinct(calls)
     for call in calls:
         if call.fate.is_sent or call.fate.is_over:
             raise BadInput(
@@ -51,6 +52,20 @@ def hold(calls: Sequence[Call[Any]]) -> None:
             )
     for call in calls:
         call.fate.is_sent = True
+
+
+def check_distinct(calls: Sequence[Call[Any]]) -> None:
+    """Refuse a batch in which a call stands twice."""
+    if len({call.id for call in calls}) == len(calls):
+        return
+    ids = set()
+    for call in calls:
+        if call.id in ids:
+            raise BadInput(
+                f"this call of {call.new.kind!r}, job {call.id}, stands twice in the batch, and "
+                f"would run once: a call is one job. Make one for each time: job.call(…)."
+            )
+        ids.add(call.id)
 
 
 def free(calls: Sequence[Call[Any]]) -> None:
