@@ -13,7 +13,8 @@ from inturn.model import events
 from inturn.model.errors import JobCancelled
 from inturn.model.job import JobState
 from inturn.queue.sending import send
-from inturn.worker import awaited, durable
+from inturn.worker import awaited, intake
+from inturn.worker.awaited import Awaited
 from inturn.worker.ends import Ends
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import Seen
@@ -65,6 +66,44 @@ async def test_a_stop_tells_of_what_was_cancelled_and_not_seen_yet(
     assert len(seen.of(events.Cancelled)) == 1
 
 
+@pytest.mark.parametrize("own", ["two", "each second", "each tenth", "most"])
+async def test_one_look_tells_of_all_that_was_cancelled_however_many_others_were(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setattr(awaited, "REAPED_MAX", 8)
+    seen, jobs = Seen(), 80
+    ends = Ends([seen.listen], seen.handle)
+    ours = {
+        "two": {0, jobs - 1},
+        "each second": set(range(0, jobs, 2)),
+        "each tenth": set(range(0, jobs, 10)),
+        "most": set(range(jobs)) - {5, 50},
+    }[own]
+    calls = [shop.write.using(key="a", delay=3600).call("a", n) for n in range(jobs)]
+    ends.expect([calls[n].new for n in ours])
+    tickets = await shop.app.submit_many(calls)
+    ends.arrived([calls[n].new for n in ours])
+    for ticket in tickets[1:]:  # the first of ours waits on
+        await ticket.cancel()
+    store: Any = await shop.app.lend()
+    listed, pages = store.jobs, 0
+
+    async def count_page(**options: Any) -> Any:
+        nonlocal pages
+        pages += 1
+        return await listed(**options)
+
+    monkeypatch.setattr(store, "jobs", count_page)
+    hearing = Awaited(ends, lambda: None, lambda *_: True)
+    await hearing._hear_cancelled(store)
+    assert len(seen.failures) == len(ours) - 1
+    assert list(ends.awaited) == [calls[0].id]
+    assert pages <= min(len(ours), jobs // 8)
+    pages, others = 0, len(seen.failures)
+    await hearing._hear_cancelled(store)
+    assert (pages, len(seen.failures)) == (1, others), "with one left it asks once"
+
+
 async def test_of_a_job_that_is_not_accepted_yet_nothing_is_told(shop: Shop) -> None:
     seen = Seen()
     ends = Ends([seen.listen], seen.handle)
@@ -94,7 +133,7 @@ async def test_a_submitter_that_is_cancelled_takes_back_no_job_that_another_had_
 
     once = shop.write.using(dedupe="x", delay=3600)
     first = await once.using(key="a").submit("a", 1)
-    monkeypatch.setattr(durable, "send", send_slowly)
+    monkeypatch.setattr(intake, "send", send_slowly)
     async with running(shop) as executor:
         calls = [("a", once.call("a", 1)), ("a", shop.write.using(delay=3600).call("a", 2))]
         submitting = asyncio.create_task(executor.submit_many(calls))

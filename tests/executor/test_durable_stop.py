@@ -17,7 +17,7 @@ from inturn.model.worker import WorkerView
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.sending import send
 from inturn.store.protocol import Store
-from inturn.worker import awaited, durable
+from inturn.worker import awaited, intake
 from inturn.worker.durable import DurableExecutor
 from tests.executor.durable_shop import Shop, running, until
 from tests.executor.support import SECONDS_MAX, Seen
@@ -37,7 +37,7 @@ async def test_a_stop_waits_for_what_is_on_its_way_into_the_store(
         looked.set()
         return await look(*given)
 
-    monkeypatch.setattr(durable, "send", send_slowly)
+    monkeypatch.setattr(intake, "send", send_slowly)
     monkeypatch.setattr(awaited.Awaited, "_look", look_and_say)
     async with running(shop) as executor:
         submitting = asyncio.create_task(executor.submit("a", shop.write.call("a", 1)))

@@ -12,7 +12,7 @@ from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
 from inturn.queue.job import Job
 from inturn.queue.sending import send
-from inturn.worker import awaited, durable, unheard
+from inturn.worker import awaited, intake, unheard
 from inturn.worker.ends import Ends
 from inturn.worker.store_room import StoreRoom
 from inturn.worker.unheard import Unheard
@@ -195,10 +195,10 @@ async def test_what_is_on_its_way_into_the_store_is_not_taken_for_pruned(
         return await send(*given, **options)
 
     async with running(shop, queue_size=2) as executor:
-        monkeypatch.setattr(durable, "send", send_slowly)
+        monkeypatch.setattr(intake, "send", send_slowly)
         submitting = asyncio.create_task(executor.submit("slow", late.call("slow", 0)))
         await until(lambda: len(executor._ends.awaited) == 1)
-        monkeypatch.setattr(durable, "send", send)
+        monkeypatch.setattr(intake, "send", send)
         for n in range(30):
             await (await executor.submit("a", late.call("a", n), timeout=SECONDS_MAX)).cancel()
         assert looks.calls > 0

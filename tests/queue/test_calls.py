@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from inturn import App, Call, Executor
@@ -17,10 +19,12 @@ from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
 from inturn.model.job import JobState
 from inturn.queue.sending import send
+from inturn.store.protocol import Store
 from inturn.testing import private
-from inturn.worker import durable
+from inturn.worker import intake
 from inturn.worker.ends import Ends
 from inturn.worker.watcher import watched_app
+from inturn.worker.way import CallTransaction
 
 MEMORY = "sqlite:///:memory:"
 
@@ -106,6 +110,62 @@ async def test_a_call_is_one_job_and_is_refused_a_second_time() -> None:
         assert len((await app.run(lambda store: store.jobs())).rows) == 2
 
 
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be_submitted_once(
+    url: str,
+) -> None:
+    async def enqueue(store: Store) -> Any:
+        async with store.transaction() as transaction:
+            return await CallTransaction(transaction, app).enqueue(batch)
+
+    twice = r"^this call of 'answer', job {}, stands twice in the batch, and would run once: .*\.$"
+    async with App(url) as app, Executor(app=app) as executor:
+        one, other = calls(app)
+        for batch in ([one, other, one], [one, copy(one)]):
+            with pytest.raises(BadInput, match=twice.format(one.id)):
+                await app.submit_many(batch)
+            with pytest.raises(BadInput, match=twice.format(one.id)):
+                await app.run(enqueue)
+        with pytest.raises(BadInput, match=twice.format(one.id)):
+            await executor.submit_many([("k", one), ("l", one)])
+        assert (await app.run(lambda store: store.jobs())).rows == ()
+        tickets = await app.submit_many([one, other])
+        assert [await ticket.result() for ticket in tickets] == [1, 2]
+
+
+async def test_a_call_that_stands_twice_in_a_batch_spoils_no_transaction(migrated_url: str) -> None:
+    async with App(migrated_url) as app, connected(migrated_url) as connection:
+        [one, other] = calls(app)
+        async with connection.transaction():
+            with pytest.raises(BadInput, match="stands twice in the batch"):
+                await app.submit_many([one, one], connection=connection)
+            await app.submit_many([other], connection=connection)
+        assert len((await app.run(lambda store: store.jobs())).rows) == 1
+
+
+async def test_a_call_that_was_submitted_in_a_transaction_stays_the_same_job(
+    migrated_url: str,
+) -> None:
+    """Whether that was committed is not known here, so that it is not refused."""
+    async with App(migrated_url) as app, connected(migrated_url) as connection:
+        [one, other] = calls(app)
+        async with connection.transaction():
+            [first] = await app.submit_many([one], connection=connection)
+        [again] = await app.submit_many([one])
+        await app.submit_many([other], connection=connection)  # without one, it commits at once
+        assert first.id == again.id == one.id
+        rows = (await app.run(lambda store: store.jobs())).rows
+        assert [row.job.id for row in rows] == [one.id, other.id]
+
+
 async def test_a_call_that_was_not_accepted_may_be_submitted_again() -> None:
     async with App(MEMORY) as app:
         [one, _] = calls(app)
@@ -144,7 +204,7 @@ async def test_a_call_that_was_accepted_and_taken_back_is_over(
         await may_go_on.wait()
         return tickets
 
-    monkeypatch.setattr(durable, "send", send_slowly)
+    monkeypatch.setattr(intake, "send", send_slowly)
     async with Executor(app=app) as executor:
         await app.run(lambda store: store.pause("default", by="ann"))
         submitting = asyncio.ensure_future(executor.submit("k", call))

@@ -184,6 +184,32 @@ async def _ask(app: App, verb: Callable[[Any], Awaitable[None]]) -> None:
     await app.run(verb)
 
 
+async def test_a_call_that_is_cancelled_as_its_error_comes_leaves_no_complaint(app: App) -> None:
+    await app.lend()
+    is_answered, complaints = threading.Event(), []
+
+    async def fail(_store: Any) -> None:
+        asyncio.get_running_loop().call_later(0.01, is_answered.set)  # after it has failed
+        raise StoreUnavailable("the store is away.")
+
+    async def elsewhere() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        asking = asyncio.ensure_future(app.run(fail))
+        await asyncio.sleep(0)
+        assert is_answered.wait(HANG_SECONDS)  # and this loop has not seen it
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        del asking
+        await asyncio.sleep(0.01)
+        gc.collect()
+
+    await asyncio.to_thread(asyncio.run, elsewhere())
+    assert complaints == []
+    await app.close()
+
+
 def test_a_worker_runs_what_the_same_process_submitted_before_without_a_loop(app: App) -> None:
     ticket = app.jobs["send"].submit_sync(7)
     asyncio.run(Worker(app).run(until_empty=True))

@@ -26,7 +26,7 @@ from inturn.queue.homes import Homes
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options
 from inturn.queue.places import check_findable
-from inturn.queue.sending import send, sent_once
+from inturn.queue.sending import check_distinct, send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
 from inturn.store.protocol import Store
@@ -253,7 +253,7 @@ class App:
         """Submit jobs, all or none, in this order within each key.
 
         ``connection``: the caller's own asyncpg connection, in a transaction; the jobs are accepted
-        when that commits.
+        when that commits. Without one, PostgreSQL commits them at once.
         """
         calls = listed("calls", calls)
         for call in calls:
@@ -263,6 +263,7 @@ class App:
         if connection is None:
             with sent_once(calls):
                 return await send(self, calls)
+        check_distinct(calls)
         verb = partial(_enqueued_within, connection=connection, jobs=[call.new for call in calls])
         accepted = await self.homes.run_here(verb)
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]

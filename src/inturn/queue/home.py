@@ -138,6 +138,15 @@ async def crossed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Ans
         raise
 
 
+async def left_to(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], *, seconds_max: float
+) -> None:
+    """Run a coroutine on another loop, also if this is cancelled, and wait for its end a while."""
+    with suppress(HomeEnded, TimeoutError):
+        async with asyncio.timeout(seconds_max):
+            await answer(loop, sent(loop, work))
+
+
 def waited(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Answer]) -> Answer:
     """Run a coroutine on a loop of another thread, and wait for its answer in this one."""
     future = sent(loop, work)
@@ -166,6 +175,9 @@ def sent(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Answer]) -> 
 async def answer(loop: asyncio.AbstractEventLoop, future: Future[Answer]) -> Answer:
     """Await what is to come from another loop; raise ``HomeEnded`` if that ends before."""
     waiting = asyncio.wrap_future(future)
+    # Who is cancelled as an error comes does not look at it. Nor is it to be cancelled here: others
+    # may wait for the same answer.
+    waiting.add_done_callback(_looked_at)
     while not waiting.done():
         await asyncio.wait([waiting], timeout=LOOK_SECONDS)
         if not waiting.done() and not loop.is_running():
@@ -200,6 +212,12 @@ def _answered(future: Future[Answer], seconds: float | None = None) -> Answer:
         if future.cancelled():
             raise _ended() from None
         raise
+
+
+def _looked_at(future: asyncio.Future[Any]) -> None:
+    """Have asyncio not complain that nobody asked for an error."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _ended() -> HomeEnded:

@@ -30,24 +30,48 @@ async def send(app: App, calls: Sequence[Call[R]]) -> list[Ticket[R]]:
 
 @contextmanager
 def sent_once(calls: Sequence[Call[Any]]) -> Iterator[None]:
-    """Let calls be submitted if none of them was before: it would be the first one's job again,
-    and run no second time. What failed may be tried again.
+    """Let calls be submitted if none of them was before; what failed may be tried again."""
+    hold(calls)
+    try:
+        yield
+    except BaseException:
+        free(calls)
+        raise
+
+
+def hold(calls: Sequence[Call[Any]]) -> None:
+    """Take calls to submit them. Refused if one was submitted before, or is about to be: it would
+    be the first one's job again, and run no second time.
     """
-    fates = [call.fate for call in calls]
+    check_distinct(calls)
     for call in calls:
         if call.fate.is_sent or call.fate.is_over:
             raise BadInput(
                 f"this call of {call.new.kind!r} was submitted before, as job {call.id}, and would "
                 f"not run again: a call is one job. Make one for each time: job.call(…)."
             )
-    for fate in fates:
-        fate.is_sent = True
-    try:
-        yield
-    except BaseException:
-        for fate in fates:
-            fate.is_sent = False
-        raise
+    for call in calls:
+        call.fate.is_sent = True
+
+
+def check_distinct(calls: Sequence[Call[Any]]) -> None:
+    """Refuse a batch in which a call stands twice."""
+    if len({call.id for call in calls}) == len(calls):
+        return
+    ids = set()
+    for call in calls:
+        if call.id in ids:
+            raise BadInput(
+                f"this call of {call.new.kind!r}, job {call.id}, stands twice in the batch, and "
+                f"would run once: a call is one job. Make one for each time: job.call(…)."
+            )
+        ids.add(call.id)
+
+
+def free(calls: Sequence[Call[Any]]) -> None:
+    """Let calls that were not accepted be submitted again."""
+    for call in calls:
+        call.fate.is_sent = False
 
 
 def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -45,7 +46,6 @@ class Awaited:
         self, ends: Ends, check: Callable[[], None], takes: Callable[[str, str], bool]
     ) -> None:
         self._ends, self._check, self._takes = ends, check, takes
-        self._cursor: str | None = None  # where to look on for what was cancelled
 
     async def line(self, store: Store, queues: Iterable[str], key: str) -> None:
         """Wait until what stands in a key's line now has ended; raise if some of it failed."""
@@ -83,18 +83,21 @@ class Awaited:
                 await asyncio.sleep(max(FRESH_SECONDS, (monotonic() - began) / LOOKS_SHARE_MAX))
 
     async def _hear_cancelled(self, store: Store) -> None:
-        """Tell of jobs accepted here that were cancelled: a page of all that were, then the next.
+        """Tell of jobs accepted here that were cancelled, among all that were, by whomever.
 
-        Ids grow, so what was cancelled before the first that is waited for came in is left out.
+        Both are gone through in the order of ids: where a page ends, the next begins with the first
+        job behind it that is waited for. So it takes no more pages than there are such jobs, nor
+        than hold all that was cancelled since the first of them.
         """
-        if not self._ends.awaited:
-            return
-        if self._cursor is None:
-            self._cursor = just_before(min(self._ends.awaited))
-        page = await store.jobs(state=JobState.CANCELLED, cursor=self._cursor, rows_max=REAPED_MAX)
-        self._cursor = page.cursor
-        for view in page.rows:
-            self._ends.cancelled(view)
+        awaited, place = sorted(self._ends.awaited), 0
+        while place < len(awaited):
+            begin = just_before(awaited[place])
+            page = await store.jobs(state=JobState.CANCELLED, cursor=begin, rows_max=REAPED_MAX)
+            for view in page.rows:
+                self._ends.cancelled(view)
+            if page.cursor is None:
+                return
+            place = bisect_right(awaited, page.rows[-1].job.id)
 
     async def say_left(self, store: Store) -> None:
         """Say in the log what was accepted here and has not ended."""

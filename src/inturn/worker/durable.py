@@ -31,23 +31,26 @@ from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
 from inturn.model.spelling import whole
 from inturn.queue.app import App
-from inturn.queue.home import crossed
+from inturn.queue.home import crossed, left_to
 from inturn.queue.job import Call
-from inturn.queue.sending import send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.protocol import Store
 from inturn.worker.awaited import Awaited
 from inturn.worker.declared import checked_app
 from inturn.worker.ends import Ends
+from inturn.worker.intake import Intake
 from inturn.worker.own_ticket import OwnTicket, in_line
 from inturn.worker.repertoire import Repertoire
 from inturn.worker.stopping import Stopping
 from inturn.worker.store_room import LOOK_SECONDS, StoreRoom
+from inturn.worker.submission import Submission
 from inturn.worker.unheard import Unheard
 from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")
+
+LEFT_SECONDS_MAX = 5.0  # who was cancelled on another loop waits so long for what that entails
 
 _OF_THE_JOB = "each job has its own: @app.job(attempts=…, retry=RetryPolicy(…))"
 _OF_THE_QUEUE = "it is the queue's in the store: store.configure(queue, QueueSettings(…))"
@@ -106,6 +109,7 @@ class DurableExecutor(Executor):
         self._repertoire = Repertoire(app, self._ends)
         self._awaited = Awaited(self._ends, self._check_runs, self._repertoire.takes)
         self._unheard = Unheard(self._ends)
+        self._intake = Intake(app, self._ends)
         self._stopping = Stopping(app, self._awaited)
         self._lease_seconds, self._sweep_seconds = lease_seconds, sweep_seconds
         self._room: StoreRoom | None = None
@@ -126,7 +130,8 @@ class DurableExecutor(Executor):
         """Accept a job, ``send.call(to=…)``: it is in the store, and runs after those before it.
 
         Waits for room up to ``timeout`` (or ``enqueue_timeout``); 0 tries once. Cancelled before it
-        returns, it takes the job back if it has not begun.
+        returns, it takes the job back if it has not begun; cancelled again, it does not wait for
+        that.
         """
         if not detached:
             raise BadInput("a job in a store does not depend on who submitted it: leave detached.")
@@ -149,8 +154,19 @@ class DurableExecutor(Executor):
         self._check_open()
         if not calls:
             return []
-        with sent_once(calls):
-            return await self.app.run(lambda _: self._submit(calls, patience))
+        submission = Submission(calls)
+        try:
+            return await self.app.run(lambda _: self._submit(submission, patience))
+        except asyncio.CancelledError:
+            if (home := submission.give_up()) is not None:
+                work = self._intake.give_up(submission)
+                await left_to(home, work, seconds_max=LEFT_SECONDS_MAX)
+                if not home.is_running():
+                    submission.end()  # for who would say so is gone
+            raise
+        except BaseException:
+            submission.end()  # if it has not begun, or its loop has ended
+            raise
 
     async def run(  # type: ignore[override]
         self, key: str, job: Call[R], *, timeout: Seconds | None = None, detached: bool = False
@@ -169,7 +185,8 @@ class DurableExecutor(Executor):
             return await ticket.result()
         except asyncio.CancelledError:
             if not detached:
-                await ticket.cancel(by="who waited for it and was cancelled")
+                by = "who waited for it and was cancelled"
+                await self._leave_to_home(self._intake.withdraw(ticket, by=by))
             raise
 
     def submit_sync(  # type: ignore[override]
@@ -295,12 +312,21 @@ class DurableExecutor(Executor):
 
     # Submitting, on the app's loop
 
-    async def _submit(self, calls: list[Call[Any]], patience: float) -> list[Ticket[Any]]:
+    async def _submit(self, submission: Submission, patience: float) -> list[Ticket[Any]]:
+        with submission.begun():
+            tickets = await self._let_in(submission, patience)
+        return [
+            OwnTicket(self.app, ticket, call, self.current, self._closed)
+            for ticket, call in zip(tickets, submission.calls, strict=True)
+        ]
+
+    async def _let_in(self, submission: Submission, patience: float) -> list[Ticket[Any]]:
+        """Wait until there is room, and accept."""
         self.start()
         self._repertoire.learn()
         self._check_runs()
         assert self._room is not None
-        jobs = [call.new for call in calls]
+        jobs = submission.jobs
         await self._look_for_unheard(len(jobs))
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + patience
@@ -312,7 +338,7 @@ class DurableExecutor(Executor):
                     self._ends.tell(events.Refused(job.key or "", 0, full.length, full.capacity))
                 raise
             try:
-                return await self._accept(calls)
+                return await self._intake.accept(submission, self._room)
             except QueueFull:  # by a bound of the queue's own
                 if loop.time() + LOOK_SECONDS >= ends_at:
                     raise
@@ -324,44 +350,6 @@ class DurableExecutor(Executor):
         room = 2 * self.settings.queue_size * len(self._worker.queues)
         if self._unheard.is_due(jobs, room=room):
             await self.app.run(lambda store: self._unheard.look(store, jobs))
-
-    async def _accept(self, calls: list[Call[Any]]) -> list[Ticket[Any]]:
-        """Submit what was let in. Once begun it is seen through, to know what is in the store."""
-        jobs = [call.new for call in calls]
-        self._ends.expect(jobs)
-        accepting = asyncio.ensure_future(send(self.app, calls))
-        is_accepted = False
-        try:
-            tickets = await asyncio.shield(accepting)
-            is_accepted = True
-        except asyncio.CancelledError:
-            for call in calls if await self._take_back(accepting) else ():
-                call.fate.is_over = True
-            raise
-        finally:
-            assert self._room is not None
-            self._room.entered(jobs, accepted=is_accepted)
-            self._ends.arrived(jobs)
-            if not is_accepted:
-                self._ends.forget(job.id for job in jobs)
-        for job, ticket in zip(jobs, tickets, strict=True):
-            if ticket.id != job.id:  # a duplicate
-                self._ends.forget([job.id])
-            self._ends.tell(events.Accepted(job.key or "", 0))
-        return [
-            OwnTicket(self.app, ticket, call, self.current, self._closed)
-            for ticket, call in zip(tickets, calls, strict=True)
-        ]
-
-    async def _take_back(self, accepting: asyncio.Future[list[Ticket[Any]]]) -> bool:
-        """Cancel what was accepted meanwhile; say whether it was."""
-        try:
-            for ticket in await accepting:
-                if not ticket.is_duplicate:
-                    await ticket.cancel(by="its submitter, who was cancelled")
-        except InturnError:
-            return False  # it was not accepted
-        return True
 
     async def _depths(self) -> dict[str, int]:
         return await self.app.run(_depths_in)
@@ -431,6 +419,15 @@ class DurableExecutor(Executor):
             await work
         else:
             await crossed(home, work)
+
+    async def _leave_to_home(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on the loop of the worker what this loop, where one was cancelled, may not end."""
+        assert self._running is not None
+        home = self._running.get_loop()
+        if home is asyncio.get_running_loop() or not home.is_running():
+            await work
+        else:
+            await left_to(home, work, seconds_max=LEFT_SECONDS_MAX)
 
 
 def _say_why_ended(running: asyncio.Future[None]) -> None:

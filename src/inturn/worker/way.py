@@ -14,6 +14,7 @@ from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Call
+from inturn.queue.sending import check_distinct
 from inturn.store.protocol import Store, Transaction
 from inturn.worker.reporter import Reporter
 from inturn.worker.runs import Run
@@ -33,9 +34,10 @@ class CallTransaction:
     async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
         """Accept jobs, with the rest of the transaction."""
         given = listed("jobs", jobs)
-        for one in given:
-            if isinstance(one, Call):
-                one.check_for(self._app)
+        calls = [one for one in given if isinstance(one, Call)]
+        for call in calls:
+            call.check_for(self._app)
+        check_distinct(calls)
         made = [one.new if isinstance(one, Call) else one for one in given]
         return await self._transaction.enqueue(made)
 
