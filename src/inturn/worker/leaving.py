@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from inturn.log import guarded, log_raised_on_loop
+from inturn.worker.herald import TOLD_SECONDS_MAX
 from inturn.worker.parting import PART_SECONDS_MAX
 
 LEFT_SECONDS_MAX = 3.0  # for what handlers left to end, when nothing else is waited for
@@ -27,7 +28,8 @@ class Leaving:
     """Runs what a process is for; then it ends, if need be without what handlers left in it.
 
     What is left may end by itself for a moment, and Python ends as it always does. Else ``say`` is
-    called with the names of what goes on, and the process is ended.
+    called with the names of what goes on, and the process is ended. That is on a thread which is
+    there before Python ends: Python 3.12 lets none be started from then on.
     """
 
     def __init__(self, say: Callable[[tuple[str, ...]], None]) -> None:
@@ -35,6 +37,8 @@ class Leaving:
         self._code = FAILED
         self._on_loop: set[asyncio.Task[Any]] = set()
         self._is_said = threading.Event()
+        self._names: tuple[str, ...] = ()
+        self._is_to_end, self._is_told = threading.Event(), threading.Event()
         self._last = threading.Lock()  # taken by whoever ends the process
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -45,7 +49,8 @@ class Leaving:
             self._code = 0
         finally:
             self._on_loop = asyncio.all_tasks(loop)
-            threading.Thread(target=self._watch, name="inturn-leaving", daemon=True).start()
+            for target in (self._watch, self._tell):
+                threading.Thread(target=target, name="inturn-leaving", daemon=True).start()
             _run_to_its_end(loop, self._part())
             loop.close()  # waits for no thread
 
@@ -90,8 +95,19 @@ class Leaving:
     def _end(self, names: list[str]) -> NoReturn:
         self._last.acquire()
         more = len(names) - NAMES_MAX
-        self._say((*names[:NAMES_MAX], *([f"{more:,} more"] if more > 0 else [])))
-        end_process(self._code)
+        self._names = (*names[:NAMES_MAX], *([f"{more:,} more"] if more > 0 else []))
+        self._is_to_end.set()
+        self._is_told.wait(TOLD_SECONDS_MAX)
+        os._exit(self._code)
+
+    def _tell(self) -> None:
+        """Say what goes on, when the process is to be ended; nobody may read it."""
+        self._is_to_end.wait()
+        try:
+            self._say(self._names)
+        finally:
+            _flush()
+            self._is_told.set()
 
 
 def _run_to_its_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:

@@ -18,7 +18,7 @@ TRACEBACK_CHARS_MAX = 2_000
 
 UNAWAITED = (
     *(events.StoreTroubled, events.StoreBack, events.PruneFailed),
-    *(events.Stopping, events.StoppingNow, events.Stopped, events.LeftBehind),
+    *(events.Stopping, events.StoppingNow, events.Stopped),
 )
 """What is told while leases have to be kept or the worker is to stop: nobody waits for a reader."""
 
@@ -65,7 +65,11 @@ class Record:
         if isinstance(event, UNAWAITED):
             self._herald.tell(event)
         else:
-            self._herald.tell_here(event)
+            self.tell_here(event)
+
+    def tell_here(self, event: events.WorkerEvent) -> None:
+        """Tell every listener on this thread, for as long as that takes."""
+        self._herald.tell_here(event)
 
     def is_told(self, seconds_max: float = 0.0) -> bool:
         """Say whether all is told that nobody waits for; wait so long for it."""

@@ -209,6 +209,4 @@ class Shift:
         worker.record.is_told(HURRIED_SECONDS_MAX if self._code else TOLD_SECONDS_MAX)
 
     def _tell_left(self, names: tuple[str, ...]) -> None:
-        record = self.worker.record
-        record.tell(LeftBehind(worker=self.worker.name, names=names))
-        record.is_told(TOLD_SECONDS_MAX)
+        self.worker.record.tell_here(LeftBehind(worker=self.worker.name, names=names))
