@@ -18,6 +18,7 @@ from inturn.queue.app import App
 from inturn.queue.job import Job
 from inturn.queue.sending import sending
 from inturn.queue.ticket import Ticket
+from inturn.store.sqlite.store import SqliteStore
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until
 
@@ -103,6 +104,43 @@ def test_an_app_may_be_closed_while_others_submit(app: App) -> None:
     assert [type(one) for one in counts] == [int, int, int, type(None)], counts
     if not app.url.endswith(":memory:"):  # which ends when it is closed
         assert asyncio.run(waiting(app)) == sum(counts[:3])
+
+
+@pytest.mark.parametrize("way", ["submit", "submit_sync", "submit_many", "run"])
+def test_what_is_submitted_as_another_thread_closes_the_app_is_accepted(
+    app: App, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    send = app.jobs["send"]
+    if app.url.startswith("postgres"):
+        pytest.skip("its store lives on one loop, and is closed there")
+
+    def close() -> None:
+        asyncio.run(app.close())
+
+    def enqueue_as_it_is_closed(store: SqliteStore, jobs: Any) -> Any:
+        monkeypatch.undo()
+        closing = threading.Thread(target=close)
+        closing.start()
+        closing.join()
+        return store.enqueue(jobs)
+
+    async def main() -> None:
+        await app.open()
+        monkeypatch.setattr(SqliteStore, "enqueue", enqueue_as_it_is_closed)
+        match way:
+            case "submit":
+                await send.submit(1)
+            case "submit_sync":
+                await asyncio.to_thread(send.submit_sync, 1)
+            case "submit_many":
+                await app.submit_many([send.call(1)])
+            case "run":  # which may have done more than one thing: it is said
+                with pytest.raises(StoreUnavailable, match="the app was closed while this was"):
+                    await app.run(lambda store: store.enqueue([send.call(1).new]))
+        assert await waiting(app) == (way != "run")
+        await app.close()
+
+    asyncio.run(main())
 
 
 class Host:

@@ -27,6 +27,16 @@ class HomeEnded(StoreUnavailable):
     """The event loop where a call ran has ended: nobody knows here whether it happened."""
 
 
+class ClosedMeanwhile(HomeEnded):
+    """The app was closed, by another thread, while a call was under way."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the app was closed while this was under way, so that it may have happened or not. "
+            "Look, or call again."
+        )
+
+
 class NotBegun(HomeEnded):
     """It had ended before the call began: nothing happened, and it may be sent elsewhere."""
 
@@ -37,7 +47,7 @@ class Opening:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.is_open = False
-        self._is_closed = False
+        self.is_closed = False  # for good
         self._lock = threading.Lock()
         self._turn: Turn | None = None
 
@@ -49,17 +59,17 @@ class Opening:
 
     async def close(self) -> None:
         """Close the store for good."""
-        while not self._is_closed:
+        while not self.is_closed:
             await self._in_turn(self._close)
 
     async def _open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise NotBegun("the app was closed meanwhile, and nothing happened. Call again.")
         await self.store.open()
         self.is_open = True
 
     async def _close(self) -> None:
-        self.is_open, self._is_closed = False, True
+        self.is_open, self.is_closed = False, True
         await self.store.close()
 
     async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:

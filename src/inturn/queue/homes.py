@@ -10,10 +10,19 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.model.forks import in_forked_child
 from inturn.queue.bridge import Bridge
-from inturn.queue.home import Home, HomeEnded, NotBegun, Opening, crossed, sent, waited
+from inturn.queue.home import (
+    ClosedMeanwhile,
+    Home,
+    HomeEnded,
+    NotBegun,
+    Opening,
+    crossed,
+    sent,
+    waited,
+)
 from inturn.store.address import anchored, connect
 from inturn.store.protocol import Store
 
@@ -78,7 +87,12 @@ class Homes:
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Call the store, on the loop where it lives for who comes from this one."""
         if (store := self.store_here()) is not None:
-            return await verb(store)
+            try:
+                return await verb(store)
+            except StoreUnavailable as error:
+                if self.store_here() is store:
+                    raise
+                raise ClosedMeanwhile from error
         here = asyncio.get_running_loop()
         while True:
             home = self._place(here)
@@ -151,7 +165,12 @@ class Homes:
         if not home.opening.is_open:
             self._check_not_lost()
             await home.opening.opened()
-        return await verb(home.opening.store)
+        try:
+            return await verb(home.opening.store)
+        except StoreUnavailable as error:
+            if home.opening.is_closed:
+                raise ClosedMeanwhile from error
+            raise
 
     # Places
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from inturn.model import bounds
 from inturn.model.admissible import check_jobs, listed
 from inturn.model.callables import is_async
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.model.job import NewJob
 from inturn.model.spelling import job_name
 from inturn.policy.dedupe import default_dedupe
@@ -22,7 +22,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints, check_written
 from inturn.queue.context import Context
 from inturn.queue.home import repeated, repeated_sync
-from inturn.queue.sending import sending
+from inturn.queue.sending import resent, sending
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -138,9 +138,14 @@ class Job(Generic[P, R]):
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
         new = self._new(args, kwargs, unsent=True)
         if (store := self.app.homes.store_here()) is not None:
-            [accepted] = await store.enqueue([new])
-        else:
-            [accepted] = await repeated(self.app, sending([new]))
+            try:
+                [accepted] = await store.enqueue([new])
+                return Ticket(self.app, accepted, self.result_hint)
+            except StoreUnavailable:
+                if self.app.homes.store_here() is store:
+                    raise
+                new = resent(new)  # the app was closed meanwhile, and is opened again
+        [accepted] = await repeated(self.app, sending([new]))
         return Ticket(self.app, accepted, self.result_hint)
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:

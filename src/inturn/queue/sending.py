@@ -80,13 +80,13 @@ def sending(jobs: list[NewJob]) -> Callable[[Store], Awaitable[list[Accepted]]]:
 
     def enqueue(store: Store) -> Awaitable[list[Accepted]]:
         nonlocal is_sent
-        given = [_resent(job) for job in jobs] if is_sent else jobs
+        given = [resent(job) for job in jobs] if is_sent else jobs
         is_sent = True
         return store.enqueue(given)
 
     return enqueue
 
 
-def _resent(new: NewJob) -> NewJob:
+def resent(new: NewJob) -> NewJob:
     """Return a job that may be in the store already, from a call whose answer never came."""
     return msgspec.structs.replace(new, unsent=False)
