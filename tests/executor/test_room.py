@@ -6,6 +6,8 @@ import asyncio
 import gc
 import time
 import tracemalloc
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,14 @@ from inturn.executor import LocalTicket
 from inturn.executor.lane import Lane
 from inturn.model import events
 from inturn.model.errors import EnqueueTimeout, QueueFull, ShardFull
-from tests.executor.support import SECONDS_MAX, Running, Seen, keys_of_one_shard
+from tests.executor.support import (
+    SECONDS_MAX,
+    Failing,
+    Running,
+    Seen,
+    jump,
+    keys_of_one_shard,
+)
 
 
 async def fine() -> None: ...
@@ -318,17 +327,60 @@ async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind()
         gate.set()
 
 
-async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept() -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(["held"], id="behind one that runs"),
+        pytest.param(["one"], id="one key that waits for a slot"),
+        pytest.param([f"key-{number}" for number in range(500)], id="many keys that do"),
+    ],
+)
+async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept(keys: list[str]) -> None:
     gate = asyncio.Event()
+    ran: list[str] = []
+
+    def job(key: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def run() -> None:
+            ran.append(key)
+
+        return run
+
     async with Running(shards=1, slots=1, queue_size=10) as executor:
-        await executor.submit("one", gate.wait)
+        await executor.submit("held", gate.wait)
         await asyncio.sleep(0)
-        for _ in range(2_000):
-            (await executor.submit("one", fine)).cancel()
-        [lane] = executor._lanes.lanes.values()
-        assert len(lane.jobs) < 100
-        assert executor.depths() == [0]
+        for key in ("before-1", "before-2"):
+            await executor.submit(key, job(key))
+        for number in range(2_000):
+            (await executor.submit(keys[number % len(keys)], fine)).cancel()
+        for key in ("after-1", "after-2"):
+            await executor.submit(key, job(key))
+        assert executor.keys_busy == 5
+        assert len(executor._lanes.lanes["held"].jobs) < 100
+        assert len(executor._lanes.ready) < 100
+        assert executor.depths() == [4]
         gate.set()
+    assert ran == ["before-1", "before-2", "after-1", "after-2"]
+    assert executor._lanes.void == 0
+
+
+def test_004_25_keys_that_are_cancelled_when_they_are_to_run_again_are_not_kept() -> None:
+    async def main() -> None:
+        async with Running(
+            slots=1, queue_size=500, base_backoff=1, error_handler=lambda failure: None
+        ) as executor:
+            gate = asyncio.Event()
+            tickets = [await executor.submit(f"key-{number}", Failing(1)) for number in range(500)]
+            await asyncio.sleep(0)  # each has failed, and given the slot back
+            await executor.submit("held", gate.wait)
+            await asyncio.sleep(2)
+            assert len(executor._lanes.ready) == 500
+            for ticket in tickets[1:-1]:
+                assert ticket.cancel()
+            assert len(executor._lanes.ready) < 100
+            gate.set()
+            assert [await tickets[0].result(), await tickets[-1].result()] == [2, 2]
+
+    jump(main)
 
 
 async def test_004_25_keys_that_failed_are_forgotten_when_there_are_too_many(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections import deque
+from collections.abc import Sized
 from enum import Enum
 
 import msgspec
 
 from inturn.executor.ticket import LocalTicket, State
 
-_VOID_MIN = 32  # fewer cancelled jobs than this are not worth going through the line
+_VOID_MIN = 32  # fewer than this are not worth going through a line
 
 
 class LaneState(Enum):
@@ -41,6 +42,11 @@ class Lane(msgspec.Struct, eq=False):
 
         So a flood of jobs that are submitted and cancelled behind a slow head is not kept.
         """
-        if self.void > _VOID_MIN and self.void * 2 > len(self.jobs):
+        if are_the_most(self.void, self.jobs):
             self.jobs = deque(one for one in self.jobs if one.state is State.WAITING)
             self.void = 0
+
+
+def are_the_most(void: int, line: Sized) -> bool:
+    """Whether so many of a line are void that it is worth leaving them out."""
+    return void > _VOID_MIN and void * 2 > len(line)

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from inturn.executor.call import NOWHERE
-from inturn.executor.lane import Lane, LaneState
+from inturn.executor.lane import Lane, LaneState, are_the_most
 from inturn.executor.room import Offer, Room
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.ticket import LocalTicket, State
@@ -36,6 +36,7 @@ class Lanes:
         "running",
         "slots",
         "started",
+        "void",
     )
 
     def __init__(self, settings: ExecutorSettings) -> None:
@@ -45,6 +46,7 @@ class Lanes:
         self.ending = 0  # jobs out of their lane whose end is not reported yet
         self.lanes: dict[str, Lane] = {}
         self.ready: deque[Lane] = deque()
+        self.void = 0  # lanes that were emptied while they were ready, and still stand there
         self.failed: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self.started: list[Lane] = []
         self.fired: list[Callable[[], None]] = []
@@ -231,7 +233,7 @@ class Lanes:
                 if not jobs or jobs[0].state is not _WAITING or jobs[0].place == NOWHERE:
                     self._pass_over(lane)
                 if not jobs:
-                    self._drop(lane)
+                    self.void -= 1
                     continue
             self._take(lane)
             return lane
@@ -283,10 +285,18 @@ class Lanes:
         self.fired += barrier.signals or ()
 
     def _drop(self, lane: Lane) -> None:
-        # A lane that was emptied while it was ready may be in line behind a newer one of its key.
-        if self.lanes.get(lane.key) is lane:
-            del self.lanes[lane.key]
-            self.room.turnstile.release(lane.key)
+        """Take away a lane without a slot that has nothing to run any more.
+
+        One that was ready is passed over when its turn comes, or left out when the most are such:
+        so keys whose jobs are submitted and cancelled while all slots are busy are not kept.
+        """
+        del self.lanes[lane.key]
+        self.room.turnstile.release(lane.key)
+        if lane.state is _READY:
+            self.void += 1
+            if are_the_most(self.void, self.ready):
+                self.ready = deque(one for one in self.ready if one.jobs or one.head is not None)
+                self.void = 0
 
     # Going out of line
 
@@ -339,6 +349,7 @@ class Lanes:
                 del self.lanes[lane.key]
                 self.room.turnstile.release(lane.key)
         self.ready.clear()
+        self.void = 0
         return left
 
     def _empty(self, lane: Lane) -> list[LocalTicket]:
