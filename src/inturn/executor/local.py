@@ -291,8 +291,8 @@ class LocalExecutor:
                 return
             if self._turns.home is not None or self._door.is_stopped:
                 raise self._door.closed()
-            self._turns.home = Home(loop)
-            self._on_loop = LoopSlots(self._turns, loop)
+            home = self._turns.home = Home(loop)
+            self._on_loop = LoopSlots(self._turns, home)
             on_threads = ThreadSlots(self._turns, self.settings.slots)
             self._turns.on_loop, self._turns.on_threads = self._on_loop, on_threads
             self._keeper = Keeper(self._turns, self._on_loop, on_threads, self._door)

@@ -10,12 +10,14 @@ import asyncio
 from collections import deque
 from collections.abc import Generator
 from contextvars import Context
+from threading import get_ident
 from time import monotonic, perf_counter
 from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
 from inturn.executor.call import ON_LOOP
 from inturn.executor.fork import end_fork
+from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
@@ -53,23 +55,34 @@ class LoopSlots:
     So one is woken, and the rest when a job has to wait.
     """
 
-    def __init__(self, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, turns: Turns, home: Home) -> None:
         self.turns = turns
         self.slots: dict[asyncio.Task[None], Slot] = {}
         self._awaiting: dict[LocalTicket, Slot] = {}  # by the jobs that have had to wait
         self._stepping: Slot | None = None  # the last that began a job: no other is at a first step
-        self._loop = loop
+        self._home = home
+        self._loop = home.loop
         self._given: deque[Lane] = deque()
+        self._handed: deque[Lane] = deque()  # the same, by other threads, before the loop knows
         self._parked: list[Slot] = []
         self._awake = 0
         self._ended = False
         self._origin = here()
 
     def give(self, lane: Lane) -> None:
-        """Have a slot run the head of a lane. On the loop's thread only."""
-        self._given.append(lane)
-        if not self._awake:
-            self._wake()
+        """Have a slot run the head of a lane, or skip it if the loop ends. From any thread.
+
+        Another thread hands the lane over before it looks whether the loop ends, and who ends the
+        loop says so before it looks what was handed over: one of them finds the lane.
+        """
+        if get_ident() == self._home.thread:
+            self._give_here(lane)
+            return
+        self._handed.append(lane)
+        if self.turns.loop_ends():
+            self._receive()
+        else:
+            self._home.call(self._receive)
 
     def interrupt(self, ticket: LocalTicket) -> None:
         """Throw CancelledError into a job, if it runs. On the loop's thread only."""
@@ -90,9 +103,30 @@ class LoopSlots:
         """Start no more slots, for the loop is being taken down; skip what was to be run."""
         self._ended = True
         while self._given:
-            lane: Lane | None = self._given.popleft()
-            while lane is not None and lane.head is not None:
-                lane = self.turns.skipped(lane, lane.head, ON_LOOP)
+            self._skip(self._given.popleft())
+        self._receive()
+
+    def _receive(self) -> None:
+        """Take what other threads have handed over. On another thread only if the loop ends."""
+        while True:
+            try:
+                lane = self._handed.popleft()
+            except IndexError:
+                return
+            self._give_here(lane)
+
+    def _give_here(self, lane: Lane) -> None:
+        if self.turns.loop_ends():
+            self._skip(lane)
+            return
+        self._given.append(lane)
+        if not self._awake:
+            self._wake()
+
+    def _skip(self, lane: Lane) -> None:
+        following: Lane | None = lane
+        while following is not None and following.head is not None:
+            following = self.turns.skipped(following, following.head, ON_LOOP)
 
     def _wake(self) -> None:
         """Have one more slot look at what was given."""
@@ -232,7 +266,9 @@ class LoopSlots:
     def _leave(self, slot: Slot, lane: Lane | None) -> None:
         """Leave a lane that this slot would have run to another."""
         slot.ticket = None
-        if lane is not None:
+        if lane is not None and self._ended:
+            self._skip(lane)
+        elif lane is not None:
             self._given.appendleft(lane)
 
 

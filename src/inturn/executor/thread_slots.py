@@ -33,6 +33,7 @@ class ThreadSlots:
         self._given = 0  # lanes that no thread has taken yet
         self._idle = 0
         self._threads: list[SlotThread] = []
+        self._ended = False
         self.origin = here()
 
     def give(self, lane: Lane) -> None:
@@ -46,6 +47,8 @@ class ThreadSlots:
     def _put(self, lane: Lane) -> RuntimeError | None:
         """Put a lane where a thread takes it; return why there is no thread, if there is none."""
         with self._lock:
+            if self._ended:
+                return RuntimeError("the threads for jobs have ended with their event loop")
             if self._given >= self._idle and len(self._threads) < self._slots:
                 thread = SlotThread(self, len(self._threads))
                 try:
@@ -70,9 +73,11 @@ class ThreadSlots:
         return lane
 
     def end(self) -> None:
-        """Let every thread end after what it runs."""
-        for _ in self._threads:
-            self._lanes.put(None)
+        """Let every thread end after what it was given. From now on it is given nothing."""
+        with self._lock:
+            self._ended = True
+            for _ in self._threads:
+                self._lanes.put(None)
 
     def join(self) -> None:
         """Wait for threads that were told to end and have nothing left to run."""
@@ -119,10 +124,7 @@ class SlotThread(threading.Thread):
             end_fork(failed)
         if failed is None and type(value) is CoroutineType:  # a lambda, say, around an async def
             ticket.begun = value, context
-            if turns.loop_ends():
-                return turns.skipped(lane, ticket, ON_THREAD)
-            assert turns.home is not None
-            turns.home.call(turns.on_loop.give, lane)
+            turns.on_loop.give(lane)
             return None
         if listening:
             seconds = perf_counter() - began

@@ -45,7 +45,7 @@ class Slots(Protocol):
     """Where lanes run: the loop's slots, or the threads'."""
 
     def give(self, lane: Lane) -> None:
-        """Run the head of a lane that has a slot."""
+        """Run the head of a lane that has a slot, or end it. From any thread."""
         ...
 
 
@@ -370,16 +370,9 @@ class Turns:
 
     def start(self, lane: Lane) -> None:
         """Give a lane that has a slot to where its head runs."""
-        following: Lane | None = lane
-        while following is not None and following.head is not None:
-            if following.head.place != ON_LOOP:
-                self.on_threads.give(following)
-                return
-            if not self.loop_ends():
-                assert self.home is not None
-                self.home.call(self.on_loop.give, following)
-                return
-            following = self.skipped(following, following.head, ON_LOOP)
+        assert lane.head is not None
+        slots = self.on_loop if lane.head.place == ON_LOOP else self.on_threads
+        slots.give(lane)
 
     def tell(self, event: events.Event) -> None:
         """Tell the log and the listeners; one that fails harms nothing."""
