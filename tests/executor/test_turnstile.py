@@ -64,6 +64,23 @@ def test_four_times_as_many_who_wait_while_jobs_fail_take_four_times_the_steps(
     assert many < few * 2, f"{few:.0f} steps for each of 150, {many:.0f} for each of 600"
 
 
+def test_who_waits_in_many_shards_for_room_in_all_costs_no_more_than_in_few() -> None:
+    def steps(shards: int) -> int:
+        async def main() -> int:
+            async with Running(
+                shards=shards, slots=4, queue_size=16, depth_max=16, enqueue_timeout=3600
+            ) as executor:
+                jobs = [(f"key-{number}", partial(asyncio.sleep, 0)) for number in range(600)]
+                with Steps() as steps:
+                    await asyncio.gather(*(executor.submit(key, job) for key, job in jobs))
+                return steps.count
+
+        return jump(main)
+
+    few, many = steps(4), steps(400)
+    assert many < few * 2, f"{few} steps in 4 shards, {many} in 400"
+
+
 class Compared(Lanes):
     """Goes through everyone in line as well, and wants to find the same."""
 

@@ -121,11 +121,13 @@ class Lanes:
             self._admit_first()
 
     def _admit_first(self) -> None:
-        offers = self.room.offers
+        room, offers = self.room, self.room.offers
         again = True
         while again:
             again = False
             for shard in list(offers):
+                if room.total >= room.depth_max and self.running >= self.slots:
+                    return  # nobody can get in, whichever shard they wait in
                 while (line := offers.get(shard)) and self.accept_all(line[0]):
                     again = True
 

@@ -2,7 +2,7 @@
 
 An offer is filed under what has to change before it can start: a shard that bears no more, how many
 slots it needs, or a key of it that has jobs already. So a look costs no more than what has changed
-since the last one, however many wait.
+since the last one, and the number of shards that have a line, however many wait.
 """
 
 from __future__ import annotations
