@@ -55,7 +55,9 @@ def log_event(event: events.Event) -> None:
         case events.Stopping():
             log.info("stopping: %d jobs of %d keys are left", event.waiting, event.keys)
         case events.Aborted():
-            log.warning("%d jobs were cancelled: %s", event.cancelled, event.why)
+            cancelled = [f"{event.cancelled} jobs were cancelled"] if event.cancelled else []
+            asked = [f"{event.asked} that run were asked to end"] if event.asked else []
+            log.warning("%s: %s", ", ".join(cancelled + asked), event.why)
         case events.Stopped():
             log.info("stopped: everything accepted has ended")
         case _:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -62,6 +64,7 @@ class Without(Exception):
     __traceback__ = property(_raise, _raise)
     __cause__ = property(_raise, _raise)
     __context__ = property(_raise, _raise)
+    with_traceback = _raise
 
 
 class Words(str):
@@ -181,6 +184,24 @@ async def test_004_05_a_frozen_error_is_retried_as_any_other(
         with pytest.raises(Frozen):
             await ticket.result(SECONDS_MAX)
     assert ticket.attempts == 3
+
+
+@each_hostile
+async def test_each_who_waits_for_a_job_gets_its_error_with_the_trace_of_the_job_alone(
+    kind: type[BaseException], raising: Callable[[type[BaseException]], Any]
+) -> None:
+    traces: list[list[str]] = []
+    async with Running(max_attempts=1, error_handler=lambda failure: None) as executor:
+        ticket = await executor.submit("one", raising(kind))
+        for wait in [ticket.result] * 3 + [partial(asyncio.to_thread, ticket.result_sync)] * 3:
+            with pytest.raises(BaseException) as raised:  # noqa: PT011 - its own is asked for below
+                await wait(SECONDS_MAX)
+            assert raised.value is ticket.error
+            trace = vars(BaseException)["__traceback__"].__get__(raised.value)
+            traces.append([one.name for one in traceback.extract_tb(trace)])
+    assert traces[0] == traces[1] == traces[2]
+    assert traces[3] == traces[4] == traces[5]
+    assert traces[0][-1] == traces[3][-1] in ("on_loop", "on_thread")
 
 
 @each_hostile

@@ -128,7 +128,7 @@ class Door:
             if not offer.accepted:
                 room.remove(offer)
                 if offer.refused is not None:
-                    raise offer.refused
+                    raise offer.refused.with_traceback(None)  # it is that of all who wait
                 error = room.complaint(offer, waited_seconds)
                 self._lanes.admit()  # who stood behind it may go on
             after = self._turns.leave()

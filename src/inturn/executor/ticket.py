@@ -7,7 +7,7 @@ from contextvars import Context
 from enum import Enum
 from math import inf
 from threading import TIMEOUT_MAX
-from types import CoroutineType
+from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
@@ -70,6 +70,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     signals: list[Callable[[], None]] | None = None
     # What a def returned, to be awaited in the context in which that ran.
     begun: tuple[CoroutineType[Any, Any, Any], Context] | None = None
+    trace: TracebackType | None = None  # of the error, as it ended with it
 
     @property
     def cancel_asked(self) -> bool:
@@ -144,7 +145,8 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
             if is_a(self.error, Exception):
-                raise self.error
+                # Else each who waits would find the frames of those before in it, too.
+                raise BaseException.with_traceback(self.error, self.trace)
             reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"
             raise JobFailed(None, reason) from self.error
         return self.value  # type: ignore[no-any-return]

@@ -249,6 +249,7 @@ class Turns:
 
     def _publish(self, ticket: LocalTicket, error: BaseException) -> Sequence[Callable[[], None]]:
         ticket.error = error
+        ticket.trace = _TRACEBACK.__get__(error)
         ticket.state = State.ENDED
         ticket.call = ticket.context = ticket.lane = None
         signals = list(ticket.signals or ())
@@ -294,7 +295,7 @@ class Turns:
             running = [lane.head for lane in self.lanes.lanes.values() if lane.head is not None]
             after = self.leave()
         if left or running:
-            self.tell(events.Aborted(len(left) + len(running), why))
+            self.tell(events.Aborted(len(left), len(running), why))
         assert self.home is not None
         for timer in timers:
             self.home.call(timer.cancel)

@@ -102,9 +102,10 @@ class Stopping(msgspec.Struct, frozen=True):
 
 
 class Aborted(msgspec.Struct, frozen=True):
-    """An executor gave up draining; so many jobs were cancelled."""
+    """An executor gave up draining: it cancelled what waited, and asked what runs to end."""
 
     cancelled: int
+    asked: int  # a def does not hear it, and may end well
     why: str
 
 
