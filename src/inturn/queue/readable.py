@@ -49,7 +49,7 @@ def instead_of(kind: type) -> str:
 
 
 def unwritten(hint: Any) -> tuple[type, str] | None:
-    """Return a class of attrs, anywhere in a hint, and an attribute of it that is never written.
+    """Return a class of attrs, anywhere in a hint, and what it is made with and is never written.
 
     msgspec leaves out those that begin with an underscore, which only of a dataclass it writes.
     """
@@ -65,7 +65,7 @@ def unwritten(hint: Any) -> tuple[type, str] | None:
         seen[id(info)] = info
         if isinstance(info, _RECORDS):
             for attribute in getattr(info.cls, "__attrs_attrs__", ()):
-                if attribute.name.startswith("_"):
+                if attribute.name.startswith("_") and attribute.init:
                     return info.cls, attribute.name
         found.extend(_parts(info))
     return None

@@ -87,11 +87,11 @@ class Deadline:
 
 def _raise_in(thread: int, raised: type[BaseException]) -> None:
     """Have an exception raised in a thread, and leave no mark of it in others."""
+    here = threading.get_ident()
     try:
         # No call of a Python function from here on: a tracer would see it, and it would not begin.
         _set_exception(thread, raised)
-        _set_exception(threading.get_ident(), _Nothing)
-        while True:  # it is raised here at the latest
-            pass
+        while True:  # a finalizer that is run here may swallow one
+            _set_exception(here, _Nothing)
     except _Nothing:
         return
