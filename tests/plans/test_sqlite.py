@@ -10,6 +10,7 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +214,8 @@ async def test_the_hot_path_costs_the_same_whatever_the_backlog(
 
 async def test_a_long_run_is_read_along_its_primary_key(tmp_path: Path, store: SqliteStore) -> None:
     """Jobs that are read in one row come in the order in which SQLite meets them."""
-    plan = sqlite3.connect(tmp_path / "work.db").execute(
-        f"explain query plan {query('jobs_alike')}", (1, 1, 500)
-    )
-    steps = [step[3] for step in plan]
+    with closing(sqlite3.connect(tmp_path / "work.db")) as connection:
+        plan = connection.execute(f"explain query plan {query('jobs_alike')}", (1, 1, 500))
+        steps = [step[3] for step in plan]
     assert steps[0] == "SEARCH job USING PRIMARY KEY (lane=? AND position>? AND position<?)"
     assert not [step for step in steps if "TEMP B-TREE" in step]
