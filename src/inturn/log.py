@@ -275,7 +275,7 @@ def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
     logging.getLogger(WORKER).warning(
         "many short computations in a row hold up the event loop for %.1f s now; none of them "
         "blocks it alone. The one that runs at this moment is %s, at %s. Make a handler that "
-        "computes a def or process=True, or let the worker run fewer at once (slots).",
+        "computes a def or process=True, or let the worker run fewer at once (concurrency).",
         seconds,
         who,
         where,

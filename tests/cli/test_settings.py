@@ -76,7 +76,10 @@ def test_a_file_in_pyproject_is_named_from_its_own_folder(
         ),
         ("[tool.inturn]\nqueues = 7\n", r"has no key 'queues'. It may have store, work\.$"),
         ("[tool.inturn]\nwork = 7\n", r"\[tool.inturn.work\] must be a table, not 7\.$"),
-        ("[tool.inturn.work]\nslot = 7\n", r"has no key 'slot'. Did you mean slots\?"),
+        (
+            "[tool.inturn.work]\nconcurency = 7\n",
+            r"has no key 'concurency'. Did you mean concurrency\?",
+        ),
     ],
 )
 def test_a_pyproject_that_names_none_is_told(text: str, said: str, tmp_path: Path) -> None:
@@ -116,14 +119,17 @@ def test_a_variable_that_does_nothing_is_told_and_does_no_harm(
     sqlite_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sqlite_cli("status", "--json").err == ""
-    monkeypatch.setenv("INTURN_SLOT", "7")
+    monkeypatch.setenv("INTURN_CONCURENCY", "7")
     monkeypatch.setenv("INTURN_COLOUR", "blue")
     monkeypatch.setenv("INTURN_TEST_ANYTHING", "1")  # left to tests
-    monkeypatch.setenv("INTURN_SLOTS", "7")
+    monkeypatch.setenv("INTURN_CONCURRENCY", "7")
     ran = sqlite_cli("status", "--json")
     assert (ran.code, ran.document["queues"]) == (0, [])
-    colour, slot = ran.err.splitlines()
-    assert slot == "inturn: the variable INTURN_SLOT does nothing. Did you mean INTURN_SLOTS?"
+    colour, misspelt = ran.err.splitlines()
+    assert (
+        misspelt
+        == "inturn: the variable INTURN_CONCURENCY does nothing. Did you mean INTURN_CONCURRENCY?"
+    )
     assert colour.startswith("inturn: the variable INTURN_COLOUR does nothing. Those that do are ")
     for known in ("INTURN_HEALTH_PORT", "INTURN_STORE", "INTURN_WORKER_NAME"):
         assert known in colour

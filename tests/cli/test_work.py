@@ -183,27 +183,28 @@ def test_nobody_named_is_asked_for() -> None:
 
 def test_settings_come_from_flags_then_the_environment_then_pyproject(shop: Path) -> None:
     write_pyproject(
-        shop, '[tool.inturn.work]\napp = "shop:app"\nslots = 3\nqueues = ["mail"]\nlease = "9s"\n'
+        shop,
+        '[tool.inturn.work]\napp = "shop:app"\nconcurrency = 3\nqueues = ["mail"]\nlease = "9s"\n',
     )
-    for flags, environment, slots in (
-        (("--slots", "7"), {"INTURN_SLOTS": "5"}, 7),
-        ((), {"INTURN_SLOTS": "5"}, 5),
+    for flags, environment, concurrency in (
+        (("--concurrency", "7"), {"INTURN_CONCURRENCY": "5"}, 7),
+        ((), {"INTURN_CONCURRENCY": "5"}, 5),
         ((), {}, 3),
     ):
         [started, _] = events(work("--json", *flags, **environment))
-        assert (started["slots"], started["queues"]) == (slots, ["mail"])
+        assert (started["concurrency"], started["queues"]) == (concurrency, ["mail"])
 
 
 def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> None:
     write_pyproject(
         shop,
-        '[tool.inturn.work]\napp = "a:b"\nqueues = ["q"]\nslots = 1\nlease = "1s"\nsweep = "1s"\n'
-        'processes = "auto"\nhealth-file = "f"\nhealth-port = 1\nhealth-host = "h"\n',
+        '[tool.inturn.work]\napp = "a:b"\nqueues = ["q"]\nconcurrency = 1\nlease = "1s"\n'
+        'sweep = "1s"\nprocesses = "auto"\nhealth-file = "f"\nhealth-port = 1\nhealth-host = "h"\n',
     )
     assert work_defaults(shop / "below") == {
         "target": "a:b",
         "queue": ["q"],
-        "slots": 1,
+        "concurrency": 1,
         "lease": "1s",
         "sweep": "1s",
         "processes": "auto",
@@ -228,7 +229,7 @@ def test_what_a_pyproject_names_is_looked_for_beside_it(shop: Path, processes: s
     # One that is named where it is called is looked for there.
     (below / "shop.py").write_text(SHOP.replace("mail", "parcel"))
     ran = run_process("work", "shop:app", "--drain", "--processes", processes, cwd=below)
-    assert "kinds   order parcel" in ran.lines
+    assert "kinds        order parcel" in ran.lines
 
 
 def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there(
@@ -243,10 +244,16 @@ def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("slot = 1", "[tool.inturn.work] has no key 'slot'. Did you mean slots? It may have app, "),
+        (
+            "concurency = 1",
+            "[tool.inturn.work] has no key 'concurency'. Did you mean concurrency? It may",
+        ),
         ("health_port = 1", "has no key 'health_port'. Did you mean health-port? It may have app"),
-        ('slots = "many"', "[tool.inturn.work]: slots must be a whole number, not 'many'."),
-        ("slots = true", "slots must be a whole number, not True."),
+        (
+            'concurrency = "many"',
+            "[tool.inturn.work]: concurrency must be a whole number, not 'many'.",
+        ),
+        ("concurrency = true", "concurrency must be a whole number, not True."),
         ('queues = "mail"', "queues must be a list of texts, not 'mail'."),
         ("queues = [1]", "queues must be a list of texts, not [1]."),
         ("processes = 1.5", "processes must be a whole number or text, not 1.5."),
@@ -273,7 +280,7 @@ def test_a_setting_of_pyproject_that_cannot_be_is_refused(
         (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
         (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
         (("--sweep", "nan"), "'nan' is no length of time"),
-        (("--slots", "0"), "--slots"),
+        (("--concurrency", "0"), "--concurrency"),
         (("--health-port", "65536"), "--health-port"),
     ],
 )
@@ -355,11 +362,11 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
     assert ran.code == 0
     assert ran.lines[:6] == [
         "inturn 0.1.0.dev0 works for shop:app",
-        "store   sqlite:///shop.db",
-        "queues  default mail",
-        "kinds   mail order",
-        "worker  w1",
-        "slots   100",
+        "store        sqlite:///shop.db",
+        "queues       default mail",
+        "kinds        mail order",
+        "worker       w1",
+        "concurrency  100",
     ]
     assert re.fullmatch(
         r"Stopped after \S+: 1 job done, 1 failed and to be tried again, 1 dead\.", ran.lines[-1]

@@ -23,7 +23,13 @@ SETTINGS = {
         ("flag", "from,the environment", ["of", "py project"]),
         (("flag",), ("from", "the", "environment"), ("of", "py project")),
     ),
-    "slots": (("--slots", "{}"), "INTURN_SLOTS", "slots", (7, 5, 3), (7, 5, 3)),
+    "concurrency": (
+        ("--concurrency", "{}"),
+        "INTURN_CONCURRENCY",
+        "concurrency",
+        (7, 5, 3),
+        (7, 5, 3),
+    ),
     "lease": (
         ("--lease", "{}"),
         "INTURN_LEASE",

@@ -81,7 +81,7 @@ def test_a_store_that_is_named_counts_more_than_the_apps_own(
     assert states() == {"order": JobState.DONE}
     assert not (shop / "own.db").exists()
     seen = inturn("store", "info", "--json", **named).document["store"]
-    assert f"store   {seen}" in ran.out  # every command is for the same one
+    assert f"store        {seen}" in ran.out  # every command is for the same one
     said = [line for line in ran.err.splitlines() if "WARNING" in line]
     if "--store" in named:
         assert said == []  # whoever types it means it
@@ -141,10 +141,10 @@ def test_a_flag_comes_before_the_variable_and_that_before_pyproject(shop: Path) 
         (variable, "sqlite:///of-variable.db"),
         ({"INTURN_STORE": ""}, "sqlite:///of-pyproject.db"),
     ):
-        assert f"store   {meant}\n" in work(**settings).out
+        assert f"store        {meant}\n" in work(**settings).out
     (shop / "pyproject.toml").unlink()
     ran = work()
-    assert (f"store   {'sqlite:///own.db'}\n" in ran.out, ran.err) == (True, "")
+    assert (f"store        {'sqlite:///own.db'}\n" in ran.out, ran.err) == (True, "")
 
 
 def test_programs_read_whose_store_is_left(shop: Path) -> None:

@@ -45,7 +45,7 @@ def test_001_03_003_11_a_process_that_is_killed_is_replaced_and_its_job_run(plac
 
 
 def test_a_signal_to_the_parent_lets_every_process_finish(place: Place) -> None:
-    crew = place.work("--processes", "2", "--slots", "1")
+    crew = place.work("--processes", "2", "--concurrency", "1")
     members(place, 2)
     place.submit(hold.call("h1"), hold_thread.call("h2"))
     pids = {place.began(name).pid for name in ("h1", "h2")}

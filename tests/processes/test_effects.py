@@ -18,9 +18,9 @@ def test_001_01_many_workers_have_exactly_one_effect_for_each_job(
 ) -> None:
     """Five as programs of their own, ten as the processes of one."""
     if workers == 5:
-        started = [place.start("--slots", "4") for _ in range(workers)]
+        started = [place.start("--concurrency", "4") for _ in range(workers)]
     else:
-        started = [place.start("--slots", "4", "--processes", str(workers))]
+        started = [place.start("--concurrency", "4", "--processes", str(workers))]
     until(lambda: len(place.views()) == workers)
     place.submit(*(hold.call("h") for _ in range(5)))  # more than one worker has slots for
     place.began("h", times=5)
@@ -46,7 +46,7 @@ def test_001_01_many_workers_have_exactly_one_effect_for_each_job(
 
 
 def test_003_11_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None:
-    settings = ("--slots", "3", "--lease", "2s", "--sweep", "300ms")
+    settings = ("--concurrency", "3", "--lease", "2s", "--sweep", "300ms")
     workers = [place.work(*settings) for _ in range(2)]
     keys, jobs = KEYS[:4], 20
     place.submit(
@@ -67,7 +67,7 @@ def test_003_11_each_key_keeps_its_order_while_workers_are_killed(place: Place) 
 
 def test_003_10_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
     """A lane's jobs are leased together, and prolonged while they wait."""
-    settings = ("--slots", "1", "--lease", "60s", "--sweep", "300ms")
+    settings = ("--concurrency", "1", "--lease", "60s", "--sweep", "300ms")
     first, second = place.work(*settings), place.work(*settings)
     lane = [hold.using(key="k").call("h"), *(count.using(key="k").call("k", n) for n in range(6))]
     place.submit(*lane)

@@ -100,7 +100,7 @@ def test_a_health_file_stays_where_it_was_named_though_a_handler_changes_the_fol
 
 def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:
     port = free_port()
-    sqlite_place.work(*BRIEF, "--slots", "1", "--health-port", str(port))
+    sqlite_place.work(*BRIEF, "--concurrency", "1", "--health-port", str(port))
     sqlite_place.submit(hold.call("h"))
     sqlite_place.began("h")
     until_status(port, 200)

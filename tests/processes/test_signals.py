@@ -42,7 +42,7 @@ print(*heard)
 
 
 def test_001_21_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
-    first = place.work("--slots", "2", target=PATIENT)
+    first = place.work("--concurrency", "2", target=PATIENT)
     quick = [count.call("open", n) for n in range(300)]
     place.submit(*quick[:200])
     until(lambda: not place.left())

@@ -70,7 +70,7 @@ def test_a_signal_to_a_child_that_has_not_run_yet_is_not_heard_by_its_parent() -
 def test_a_worker_hears_its_signals_whatever_else_its_loop_is_to_hear(
     sqlite_place: Place, job: Job[[], None]
 ) -> None:
-    worker = sqlite_place.work("--slots", "2", target=RUDE)
+    worker = sqlite_place.work("--concurrency", "2", target=RUDE)
     sqlite_place.submit(job.call(), rude.hold.call("h"))
     sqlite_place.began("hear")
     sqlite_place.began("h")

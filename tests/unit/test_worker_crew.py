@@ -35,8 +35,8 @@ from inturn.worker.signals import SAME_SECONDS, Signalled
 
 SECONDS_MAX = 60.0
 STARTED = Started(
-    worker="c-1", app="shop:app", store="", queues=(), kinds=(), slots=1, processes=1, version="",
-    pid=1,
+    worker="c-1", app="shop:app", store="", queues=(), kinds=(), concurrency=1, processes=1,
+    version="", pid=1,
 )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ async def test_an_async_def_is_cancelled_and_the_next_attempt_runs(
                 raise
         return 7
 
-    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
         ticket = await work.using(key=key).submit()
         await until(lambda: tokens, SECONDS_MAX)
         await take_leases(app)
@@ -98,7 +98,7 @@ async def test_a_def_goes_on_and_can_see_that_it_need_not(
         saw.append("lost" if ctx.is_lost else "kept")
         return len(began)
 
-    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
         ticket = await work.submit()
         await until(lambda: began, SECONDS_MAX)
         await take_leases(app)
@@ -219,7 +219,7 @@ async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
         async with ctx.transaction():
             pass
 
-    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
         ticket = await work.using(key=key).submit()
         await ticket.result(timeout=SECONDS_MAX)
         await until(lambda: worker.running == 0, SECONDS_MAX)
@@ -250,7 +250,7 @@ async def test_a_lease_lost_at_the_commit_is_told_by_a_worker_that_stops_meanwhi
         async with ctx.transaction():
             pass
 
-    async with working(app, slots=1, listeners=[told.append], **LEASE) as worker:
+    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
         await work.submit()
         await until(lambda: tokens, SECONDS_MAX)
     assert losses(told) == [(1, 0, 0)]

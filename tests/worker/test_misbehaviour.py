@@ -78,7 +78,9 @@ async def test_no_handler_is_blamed_for_what_many_do_together(
         if not crowds():
             time.sleep(0.1)  # noqa: ASYNC251
 
-    async with working(app, slots=200, loop_seconds_max=2.0):  # a busy machine stands still, too
+    async with working(
+        app, concurrency=200, loop_seconds_max=2.0
+    ):  # a busy machine stands still, too
         tickets = await app.submit_many([computes.call() for _ in range(200)])
         await until(lambda: waiting == 200, 60)
         go.set()
@@ -149,7 +151,7 @@ async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
             if n:
                 misbehave()
 
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         with pytest.raises(JobFailed, match=said):
             await (await work.submit(1)).result(timeout=60)
         await (await work.submit(0)).result(timeout=60)
@@ -177,7 +179,7 @@ async def test_a_handler_that_cancels_its_own_task_has_failed(
             task.cancel()
         await asyncio.sleep(60 * n)
 
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         with pytest.raises(JobFailed, match="2 times, the last time: CancelledError: the handler"):
             await (await work.submit(1)).result(timeout=60)
         await (await work.submit(0)).result(timeout=60)
@@ -225,7 +227,7 @@ async def test_a_child_that_a_handler_forks_does_not_go_on_as_the_worker(
         def forks() -> int:
             return fork()
 
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         pid = await (await forks.submit()).result(timeout=60)
         assert pid > 0, "the parent's result is the one that counts"
         _, code = await asyncio.to_thread(os.waitpid, pid, 0)

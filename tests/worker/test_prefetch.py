@@ -70,7 +70,7 @@ async def test_adaptive_prefetch_claims_jobs_that_compute_one_by_one(app: App) -
         time.sleep(2 * prefetch.HORIZON_SECONDS)  # noqa: ASYNC251
 
     await app.submit_many([computes.call() for _ in range(8)])
-    async with claiming(app, slots=50) as (worker, sizes):
+    async with claiming(app, concurrency=50) as (worker, sizes):
         await until(lambda: len(held) == 8, 60)
     assert held == [1] * 8, "whoever else is idle finds the others"
     assert sizes == [1] * 8
@@ -88,7 +88,7 @@ async def test_adaptive_prefetch_claims_no_more_jobs_that_compute_a_little_than_
         time.sleep(seconds)  # noqa: ASYNC251
 
     await app.submit_many([computes.call() for _ in range(60)])
-    async with claiming(app, slots=50) as (worker, _):
+    async with claiming(app, concurrency=50) as (worker, _):
         await until(lambda: len(held) == 60, 60)
     assert max(held) <= prefetch.TURN_SECONDS_MAX / seconds, "whoever else is idle finds the others"
 
@@ -106,7 +106,7 @@ async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards
         await may_end.wait()
 
     await app.submit_many([waits.call() for _ in range(60)])
-    async with claiming(app, slots=20) as (worker, sizes):
+    async with claiming(app, concurrency=20) as (worker, sizes):
         try:
             await until(lambda: begun == 20, 60)
             assert worker._runs.in_hand == 20
@@ -128,7 +128,7 @@ async def test_adaptive_prefetch_leaves_jobs_that_end_in_bursts_to_others(app: A
         await asyncio.sleep(2 * prefetch.HORIZON_SECONDS)
 
     await app.submit_many([naps.call() for _ in range(300)])
-    async with claiming(app, slots=20) as (worker, _):
+    async with claiming(app, concurrency=20) as (worker, _):
         await until(lambda: len(held) == 300, 60)
     assert max(held) <= 2 * 20, "half a turn of the slots, and a burst's share"
 
@@ -148,7 +148,7 @@ async def test_what_is_in_hand_is_bounded_by_its_size_from_the_first_claim_on(
         await may_end.wait()
 
     await app.submit_many([waits.call("x" * 1_000) for _ in range(60)])
-    async with claiming(app, slots=50) as (worker, sizes):
+    async with claiming(app, concurrency=50) as (worker, sizes):
         try:
             await until(lambda: begun >= 19, 60)  # a payload is a little larger than its text
             await asyncio.sleep(0.1)

@@ -67,7 +67,7 @@ async def reason_of(job: Any, *arguments: Any) -> str:
 async def test_a_child_runs_one_job_after_another_and_ends_with_its_worker(
     jobs: ModuleType,
 ) -> None:
-    async with working(jobs.app, slots=2):
+    async with working(jobs.app, concurrency=2):
         ran = [await result_of(jobs.where, n) for n in range(3)]
         ran += [await result_of(jobs.where_async, n) for n in range(3)]
         assert [n for n, _ in ran] == [0, 1, 2, 0, 1, 2]
@@ -78,7 +78,7 @@ async def test_a_child_runs_one_job_after_another_and_ends_with_its_worker(
 
 
 async def test_as_many_children_as_run_at_once_and_no_more(jobs: ModuleType) -> None:
-    async with working(jobs.app, slots=3):
+    async with working(jobs.app, concurrency=3):
         tickets = [await jobs.where.submit(n) for n in range(30)]
         pids = {(await ticket.result(timeout=60))[1] for ticket in tickets}
     assert 1 <= len(pids) <= 3
@@ -96,7 +96,7 @@ async def test_a_child_without_work_is_ended(
 
 
 async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleType) -> None:
-    async with working(jobs.app, slots=1) as worker:
+    async with working(jobs.app, concurrency=1) as worker:
         _, pid = await result_of(jobs.where, 1)
         os.kill(pid, signal.SIGKILL)
         await until(lambda: not Path(f"/proc/{pid}").exists())
@@ -136,7 +136,7 @@ async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process
     suspect = await jobs.comes_later.submit(str(ran))
     await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="gone"))
     held = await jobs.holds.submit(str(path))
-    async with working(jobs.app, slots=5) as worker:
+    async with working(jobs.app, concurrency=5) as worker:
         await until(path.exists)
         await take_leases(jobs.app, worker="gone")
         await until(lambda: ran.exists() or worker.record.counts.released > 1)
@@ -192,7 +192,7 @@ async def test_a_task_beside_a_handler_ends_the_attempt_and_not_the_child(
 ) -> None:
     pids = tmp_path / "pids"
     monkeypatch.setenv("INTURN_TEST_PIDS", str(pids))
-    async with working(jobs.app, slots=1):
+    async with working(jobs.app, concurrency=1):
         reason = await reason_of(jobs.ends_beside, how)
         _, pid = await result_of(jobs.where, 7)
     assert reason.startswith(f"failed 2 times, the last time: {said}")
@@ -212,7 +212,7 @@ async def test_a_task_beside_a_handler_ends_the_attempt_and_not_the_child(
 async def test_an_attempt_in_a_child_ends_with_its_handler_though_that_left_something(
     jobs: ModuleType, what: str
 ) -> None:
-    async with working(jobs.app, slots=1):
+    async with working(jobs.app, concurrency=1):
         first = await result_of(jobs.leaves, what)
         assert await result_of(jobs.leaves, what) == first
         assert (await result_of(jobs.where_async, 7)) == (7, first)
@@ -407,7 +407,7 @@ def submits() -> str:
     return os.getcwd()
 
 async def main():
-    worker = inturn.Worker(app, slots=1)
+    worker = inturn.Worker(app, concurrency=1)
     running = asyncio.create_task(worker.run())
     await (await moves.submit()).result(timeout=60)
     try:

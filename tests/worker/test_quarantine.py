@@ -44,7 +44,7 @@ SCRIPT = """
         os.kill(os.getpid(), signal.SIGKILL)
 
     if __name__ == "__main__":
-        asyncio.run(inturn.Worker(app, lease_seconds=1.5, sweep_seconds=0.3, slots=20).run())
+        asyncio.run(inturn.Worker(app, lease_seconds=1.5, sweep_seconds=0.3, concurrency=20).run())
 """
 
 
@@ -171,7 +171,7 @@ async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.Monke
     await claim_and_vanish(app, 3)
     await take_leases(app, worker="gone")
     await app.submit_many([work.call() for _ in range(30)])
-    async with working(app, slots=5):
+    async with working(app, concurrency=5):
         await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30)
     assert beside
     assert all(one == ["suspect"] for one in beside)
@@ -192,7 +192,7 @@ async def test_a_worker_goes_on_after_a_suspect_that_settled_itself(app: App) ->
 
     await claim_and_vanish(app, 3)
     await take_leases(app, worker="gone")
-    async with working(app, slots=5):
+    async with working(app, concurrency=5):
         await until(lambda: ran.count("suspect") == 3)
         await (await work.submit()).result(timeout=60)
 
@@ -221,7 +221,7 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
 
     await claim_and_vanish(app, 1)
     await long.submit()
-    async with working(app, slots=5):
+    async with working(app, concurrency=5):
         await begun.wait()
         await take_leases(app, worker="gone")
         for _ in range(5):
@@ -255,7 +255,7 @@ async def test_001_03_a_suspect_runs_although_jobs_of_another_queue_keep_its_wor
             await asyncio.sleep(0.05)
 
     await claim_and_vanish(app, 1)
-    async with working(app, slots=50), asyncio.TaskGroup() as beside, asyncio.timeout(60):
+    async with working(app, concurrency=50), asyncio.TaskGroup() as beside, asyncio.timeout(60):
         beside.create_task(submit())
         await until(lambda: len(ran) > 3)
         await take_leases(app, worker="gone")
@@ -456,7 +456,7 @@ async def test_other_work_runs_between_suspects(
 
     await claim_and_vanish(app, 5)
     await take_leases(app, worker="gone")
-    async with working(app, slots=5):
+    async with working(app, concurrency=5):
         await until(lambda: "suspect" in ran)
         await app.submit_many([work.call() for _ in range(3)])
         await until(lambda: len(ran) == 8)

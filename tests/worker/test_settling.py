@@ -113,7 +113,7 @@ async def test_jobs_that_end_together_are_settled_together(app: App) -> None:
         began.append(n)
         await may_end.wait()
 
-    async with working(timed(app, calls), slots=100):
+    async with working(timed(app, calls), concurrency=100):
         tickets = await app.submit_many([work.call(n) for n in range(100)])
         await until(lambda: len(began) == 100)
         may_end.set()

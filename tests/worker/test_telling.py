@@ -111,7 +111,7 @@ async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
         return call
 
     store.settle = losing(store.settle)
-    async with working(app, slots=4, lease_seconds=600) as one:
+    async with working(app, concurrency=4, lease_seconds=600) as one:
         one._prefetch.ended_per_second = 10_000.0  # long runs, so that something is left of them
         tickets = await app.submit_many([work.using(key=key).call(n) for n in range(60)])
         for ticket in tickets:
@@ -153,7 +153,7 @@ async def test_completions_are_settled_together_and_wait_for_nothing_else(
 
     monkeypatch.setattr(store, "settle", counting(store.settle))
     monkeypatch.setattr(store, "turn", counting(store.turn))
-    async with working(app, slots=51, lease_seconds=3_600, sweep_seconds=3_600):
+    async with working(app, concurrency=51, lease_seconds=3_600, sweep_seconds=3_600):
         try:
             await app.submit_many([goes_on.call(), *(work.call() for _ in range(50))])
             await until(lambda: begun == 51, 60)
@@ -234,7 +234,7 @@ async def test_a_lease_is_prolonged_between_calls_that_take_long(
     monkeypatch.setattr(store, "settle", looking(store.settle))
     monkeypatch.setattr(store, "turn", looking(store.turn))
     tickets = await app.submit_many([work.call() for _ in range(12)])
-    async with working(app, slots=12, lease_seconds=600) as worker:
+    async with working(app, concurrency=12, lease_seconds=600) as worker:
         worker._prefetch.window = 12  # one lease, but for the first, which asks for suspects
         await until(lambda: len(tokens) == 12)
         may_end.set()
@@ -266,7 +266,7 @@ async def test_a_worker_goes_on_when_its_server_was_away(
     keys = [f"key {n}" for n in range(8)]
     calls = [work.using(key=key).call(key, n) for n in range(40) for key in keys]
     try:
-        async with working(app, slots=4, lease_seconds=30, sweep_seconds=1):
+        async with working(app, concurrency=4, lease_seconds=30, sweep_seconds=1):
             tickets = await app.submit_many(calls)
             for wanted in (60, 160):
                 await until(partial(has_run, wanted))
@@ -294,7 +294,7 @@ async def test_what_will_not_start_soon_is_given_back(
         begun.set()
         await may_end.wait()
 
-    async with working(app, slots=1) as one:
+    async with working(app, concurrency=1) as one:
         one._prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
         one._prefetch.window = 20
         tickets = await app.submit_many([work.call() for _ in range(20)])
@@ -348,7 +348,7 @@ async def test_a_slow_lane_lets_what_is_more_urgent_pass(
         await may_end.wait()
         await asyncio.sleep(0.2)
 
-    async with working(app, slots=1) as one:
+    async with working(app, concurrency=1) as one:
         await until(lambda: _seen(app, one.name))
         one._prefetch.ended_per_second = 10_000.0
         lane = work.using(key="a")

@@ -44,7 +44,7 @@ async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
     def says() -> str:
         return "alive"
 
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         with pytest.raises(JobFailed, match=r"failed 2 times.*TimeoutError: it took longer than"):
             await (await spins.submit()).result(timeout=60)
         assert await (await says.submit()).result(timeout=60) == "alive"
@@ -105,7 +105,7 @@ async def test_an_async_def_that_swallows_its_cancellation_is_named_and_keeps_it
         running.pop()
         return "done after all"
 
-    async with working(app, slots=1, **PROLONGED):
+    async with working(app, concurrency=1, **PROLONGED):
         ticket = await stubborn.submit()
         await until(lambda: "'stubborn' was to end after 0.1 s and has not" in caplog.text)
         assert "it caught its CancelledError" in caplog.text
@@ -138,7 +138,7 @@ async def test_the_declared_timeout_counts_for_what_was_submitted_without_one(ap
     async def are_dead() -> bool:
         return len(await letters()) == len(new)
 
-    async with working(app, slots=2):
+    async with working(app, concurrency=2):
         await until(are_dead)
     said = [letter.errors[-1].error for letter in await letters()]
     assert all("it took longer than 0.1 s" in one for one in said)

@@ -51,7 +51,7 @@ async def test_nothing_more_starts_while_large_results_wait_to_be_told(
     monkeypatch.setattr(store, "turn", slow(store.turn))
     job: Any = app.job(on_loop) if is_async else app.job(work)
     tickets = await app.submit_many([job.using(key=key).call(n) for n in range(JOBS)])
-    async with working(app, slots=SLOTS) as one:
+    async with working(app, concurrency=SLOTS) as one:
         try:
             await until(lambda: len(ran) > 1 and one._hands.keys_busy == 0)
             assert len(ran) <= 1 + UNTOLD_MAX / SIZE + SLOTS
@@ -95,7 +95,7 @@ async def test_nothing_is_claimed_with_the_call_that_tells_of_as_much_as_may_wai
     job: Any = app.job(on_loop) if is_async else app.job(work)
     sizes = [SIZE, 0] * 10
     tickets = await app.submit_many([job.using(key=key).call(size) for size in sizes])
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         for ticket, size in zip(tickets, sizes, strict=True):
             assert await ticket.result(timeout=60) == "x" * size
     assert [chars for chars in told["turn"] if chars >= SIZE] == []

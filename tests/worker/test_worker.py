@@ -239,7 +239,7 @@ async def test_001_14_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app:
         ran.append("work")
 
     failing = [await fail.using(key=key).submit() for key in ("a", None)]
-    async with working(app, slots=1):
+    async with working(app, concurrency=1):
         await until(lambda: len(ran) == 2)
         await (await work.submit()).result(timeout=60)
     assert ran == ["fail", "fail", "work"]
@@ -286,7 +286,7 @@ async def test_001_21_stopping_finishes_what_runs_and_releases_what_does_not(app
 
     tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
     tickets += await app.submit_many([work.call(n) for n in range(10, 20)])
-    async with working(app, slots=2) as worker:
+    async with working(app, concurrency=2) as worker:
         await until(lambda: len(begun) == 2)
         worker.stop()
         await asyncio.sleep(0.05)
@@ -437,7 +437,7 @@ async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(
         later.set()
 
     await first.using(key="a").submit()
-    async with working(app, slots=1, lease_seconds=60, sweep_seconds=60, name="w1"):
+    async with working(app, concurrency=1, lease_seconds=60, sweep_seconds=60, name="w1"):
         await begun.wait()
         await until(lambda: _seen(app, "w1"))
         await take_leases(app)
@@ -458,7 +458,7 @@ async def test_a_backlog_that_finds_no_slot_does_not_keep_the_worker_busy(app: A
         await may_end.wait()
 
     tickets = await app.submit_many([work.call() for _ in range(10)])
-    async with working(app, slots=1) as worker:
+    async with working(app, concurrency=1) as worker:
         await begun.wait()
         await asyncio.sleep(0.2)
         news = worker._ready.news
@@ -505,7 +505,7 @@ async def test_a_worker_is_seen_by_others(app: App) -> None:
 def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:
     app = App("sqlite:///:memory:")
     wrongs: list[dict[str, Any]] = [
-        {"slots": 0}, {"lease_seconds": -1}, {"queues": ["\x00"]}, {"name": ""},
+        {"concurrency": 0}, {"lease_seconds": -1}, {"queues": ["\x00"]}, {"name": ""},
     ]  # fmt: skip
     for wrong in wrongs:
         with pytest.raises(BadInput):

@@ -94,10 +94,13 @@ class Journal:
             ("queues", _names(event.queues)),
             ("kinds", _names(event.kinds)),
             ("worker", name_text(event.worker)),
-            ("slots", f"{event.slots:,}"),
+            ("concurrency", f"{event.concurrency:,}"),
         ]
         if event.processes > 1:
-            rows[-1] = ("slots", f"{event.slots:,} in each of {event.processes} processes")
+            rows[-1] = (
+                "concurrency",
+                f"{event.concurrency:,} in each of {event.processes} processes",
+            )
         self._print(Text(f"inturn {event.version} works for {plain(event.app)}", "bold"))
         self._print(fields(rows))
         self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))

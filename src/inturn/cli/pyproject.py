@@ -21,7 +21,7 @@ class WorkTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     app: str | None = None
     queues: list[str] | None = None
-    slots: int | None = None
+    concurrency: int | None = None
     lease: float | str | None = None
     sweep: float | str | None = None
     processes: int | str | None = None

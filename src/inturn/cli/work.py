@@ -48,12 +48,14 @@ QueuesOption = Annotated[
         show_default=False,
     ),
 ]
-SlotsOption = Annotated[
+ConcurrencyOption = Annotated[
     int,
     typer.Option(
+        "--concurrency",
+        "-c",
         min=1,
         max=bounds.SLOTS_MAX,
-        envvar="INTURN_SLOTS",
+        envvar="INTURN_CONCURRENCY",
         help="How many lanes, or jobs without a key, run at once in a process.",
     ),
 ]
@@ -117,7 +119,7 @@ HealthHostOption = Annotated[
 ]
 DrainOption = Annotated[
     bool,
-    flag("--drain", "--until-empty", help="Stop when nothing is left to run now."),
+    flag("--drain", help="Stop when nothing is left to run now."),
 ]
 
 
@@ -135,7 +137,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "work",
         "inturn work shop:app",
-        "inturn work shop:app --queue mail --slots 20",
+        "inturn work shop:app --queue mail --concurrency 20",
         "inturn work shop:app --processes 4 --health-port 8080",
         "inturn work shop:app --drain",
         store="The store. Else INTURN_STORE, else pyproject.toml, else the app's own.",
@@ -148,7 +150,7 @@ def _work(
     context: typer.Context,
     target: TargetArgument = None,
     queue: QueuesOption = None,
-    slots: SlotsOption = 100,
+    concurrency: ConcurrencyOption = 100,
     lease: LeaseOption = bounds.LEASE_SECONDS_DEFAULT,
     sweep: SweepOption = 10.0,
     processes: ProcessesOption = "1",
@@ -178,7 +180,7 @@ def _work(
         store=None if address is None else address.url,
         store_named_by="" if address is None else address.source,
         queues=_queues(queue, context),
-        slots=slots,
+        concurrency=concurrency,
         lease_seconds=lease,
         sweep_seconds=sweep,
         until_empty=drain,

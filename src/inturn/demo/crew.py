@@ -38,7 +38,7 @@ class Crew:
             folder=str(self._diary.parent),
             name=name,
             store=self._url,
-            slots=1,
+            concurrency=1,
             lease_seconds=LEASE_SECONDS,
             sweep_seconds=SWEEP_SECONDS,
         )

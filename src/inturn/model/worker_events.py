@@ -53,7 +53,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     store: str
     queues: tuple[str, ...]
     kinds: tuple[str, ...]
-    slots: int
+    concurrency: int
     processes: int
     version: str
     pid: int

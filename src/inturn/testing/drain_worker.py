@@ -56,7 +56,7 @@ class DrainWorker:
         self._queues, self._jobs = queues, dict(self._app.jobs)
         self._ledger.in_hand.clear()  # what others have taken is not this worker's to end
         view = _view(self._app, self._ledger)
-        self._worker = Worker(view, queues=sorted(queues), slots=self._slots)
+        self._worker = Worker(view, queues=sorted(queues), concurrency=self._slots)
         self._running = asyncio.ensure_future(self._worker.run())
 
     async def end(self) -> None:

@@ -41,7 +41,7 @@ async def _work(name: str, settings: Settings, history: History) -> None:
     worker = Worker(
         app,
         queues=[settings.queue, settings.rounds],
-        slots=SLOTS,
+        concurrency=SLOTS,
         jobs_max=HAND_MAX,
         lease_seconds=settings.lease_seconds,
         sweep_seconds=settings.sweep_seconds,

@@ -260,7 +260,7 @@ class DurableExecutor(Executor):
         view = watched_app(self.app, self._ends)
         worker = self._repertoire.worker = self._worker = Worker(
             view,
-            slots=self.settings.slots,
+            concurrency=self.settings.slots,
             lease_seconds=self._lease_seconds,
             sweep_seconds=self._sweep_seconds,
         )

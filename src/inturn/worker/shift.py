@@ -96,7 +96,7 @@ class Shift:
             store_left=self._found.store_left(worker.app.url),
             queues=tuple(worker.queues),
             kinds=worker.kinds,
-            slots=self._settings.slots,
+            concurrency=self._settings.concurrency,
             processes=1,
             version=inturn.__version__,
             pid=os.getpid(),

@@ -49,7 +49,7 @@ class Worker:
     """Runs the jobs of an app, until it is told to stop.
 
     - ``queues``: which to claim from; by default those that the app's jobs are declared on;
-    - ``slots``: how many lanes, or jobs without a key, run at once;
+    - ``concurrency``: how many lanes, or jobs without a key, run at once;
     - ``lease_seconds``: how long after this worker died its jobs are taken back at the earliest;
     - ``sweep_seconds``: how often it looks for jobs that others lost;
     - ``loop_seconds_max``: how long a handler may block the event loop before the log names it;
@@ -68,7 +68,7 @@ class Worker:
         app: App,
         *,
         queues: Iterable[str] | None = None,
-        slots: int = 100,
+        concurrency: int = 100,
         jobs_max: int = 2_000,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
         sweep_seconds: float = 10.0,
@@ -79,15 +79,15 @@ class Worker:
         self.app, self.name = checked_app(app), named(name)
         self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
-        check_whole("slots", slots, 1, bounds.RUNNING_MAX)
+        check_whole("concurrency", concurrency, 1, bounds.RUNNING_MAX)
         check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("sweep_seconds", sweep_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("loop_seconds_max", loop_seconds_max, 0.001, bounds.LEASE_SECONDS_MAX)
         self.lease_seconds, self.sweep_seconds = float(lease_seconds), float(sweep_seconds)
         self.kinds = tuple(sorted(app.jobs))
-        self._slots, self._jobs_max = slots, jobs_max
-        self._prefetch = Prefetch(slots, jobs_max)
+        self._concurrency, self._jobs_max = concurrency, jobs_max
+        self._prefetch = Prefetch(concurrency, jobs_max)
         self._quarantine = Quarantine(self.queues)
         self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         in_processes = [job for job in app.jobs.values() if job.in_process]
@@ -174,7 +174,7 @@ class Worker:
             )
             await stack.enter_async_context(self._kept())
             executor = Executor(
-                shards=1, slots=self._slots, queue_size=self._jobs_max, max_attempts=1
+                shards=1, slots=self._concurrency, queue_size=self._jobs_max, max_attempts=1
             )
             executor.start()
             self._hands.executor = executor
