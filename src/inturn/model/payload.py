@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -28,11 +26,11 @@ def encode_payload(
     """Turn a value into the JSON text of a payload, or say why it cannot be one.
 
     ``other`` turns values of types that are not known here into ones that are. ``is_steady``: the
-    same text in every process for the same value, also for sets, whose order differs from one to
-    the next; a look at every part, for who compares payloads.
+    same text in every process for the same value. Sets and dicts are sorted, unless their members
+    cannot be compared.
     """
     try:
-        encoded = msgspec.json.encode(_steady(value, other) if is_steady else value, enc_hook=other)
+        encoded = _sorted(value, other) if is_steady else msgspec.json.encode(value, enc_hook=other)
         # What is not a number is written as null, so that most values need no second look.
         is_finite = b"null" not in encoded or not _has_not_a_number(_plain(value, other))
     except RecursionError as error:
@@ -50,41 +48,11 @@ def encode_payload(
     return text
 
 
-def doubled_key(text: str) -> str | None:
-    """Return a key that an object in JSON text has twice; None if there is none.
-
-    So is written a dict with the keys ``1`` and ``"1"``. Slow: for text of which something else
-    suggests it.
-    """
-    doubled: list[str] = []
-
-    def looked_at(members: list[tuple[str, Any]]) -> None:
-        seen: set[str] = set()
-        for key, _ in members:
-            if key in seen:
-                doubled.append(key)
-            seen.add(key)
-
-    json.loads(text, object_pairs_hook=looked_at, parse_int=str, parse_float=str)
-    return doubled[0] if doubled else None
-
-
-def _steady(value: Any, other: Callable[[Any], Any] | None) -> Any:
-    """Return a value with the members of its sets in the order of their JSON."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, set | frozenset):
-        members = (msgspec.json.encode(_steady(one, other), enc_hook=other) for one in value)
-        return [msgspec.Raw(one) for one in sorted(members)]
-    if type(value) is dict:
-        return {key: _steady(one, other) for key, one in value.items()}
-    if type(value) in (list, tuple):
-        return [_steady(one, other) for one in value]
-    encoded = msgspec.json.encode(value, enc_hook=other)
-    if b"[" in encoded:  # a dataclass, say, that may hold a set
-        with suppress(TypeError):  # members that cannot be compared
-            encoded = msgspec.json.encode(value, enc_hook=other, order="deterministic")
-    return msgspec.Raw(encoded)
+def _sorted(value: Any, other: Callable[[Any], Any] | None) -> bytes:
+    try:
+        return msgspec.json.encode(value, enc_hook=other, order="deterministic")
+    except TypeError:
+        return msgspec.json.encode(value, enc_hook=other)
 
 
 def _is_plainly_good(encoded: bytes) -> bool:

@@ -9,12 +9,10 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, ResultMismatch
-from inturn.model.payload import doubled_key, encode_payload
+from inturn.model.errors import BadInput, PayloadMismatch, ResultMismatch
+from inturn.model.payload import encode_payload
 from inturn.model.spelling import job_name
-from inturn.queue.loss import changed_member, lost_member, may_lose, rewritten
-from inturn.queue.moments import shifted_moment
-from inturn.queue.readable import instead_of, is_model, unreadable, unwritten
+from inturn.queue.argument_checks import is_model, lost_member, unreadable, written_model
 
 Hints = Mapping[str, Any]
 
@@ -58,17 +56,15 @@ class Arguments:
                 f"pydantic, of several models with pydantic.RootModel[One | Other]."
             ) from error
         for parameter in parameters:
-            _check_readable(self._name, parameter, hints)
-            hint = hints.get(parameter.name, Any)
-            check_written(self._name, f"be given its parameter {parameter.name!r}", hint)
-        self._may_lose = any(may_lose(hints.get(one.name, Any)) for one in parameters)
+            if parameter.default is parameter.empty:  # one with a default need not be submitted
+                _check_readable(self._name, parameter.name, hints.get(parameter.name, Any))
 
     def encode(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_steady: bool = False
     ) -> str:
         """Return the payload of a call; refuse what the handler could not be called with.
 
-        ``is_steady``: the same in every process, for who compares it with that of another.
+        ``is_steady``: the same in every process, to be compared with that of another: for dedupe.
         """
         bound = self._bound(args, kwargs)
         payload = encode_payload(bound, other=encode_other, is_steady=is_steady)
@@ -76,44 +72,20 @@ class Arguments:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
-        if self._may_lose or payload.count("{") > 1:  # else nothing in it has members
-            self._check_whole(bound, payload, found)
-        if (moment := shifted_moment(bound, payload)) is not None:
-            raise BadInput(
-                f"job {self._name} cannot be called like that: {moment.isoformat()} has seconds in "
-                f"its offset from UTC, which JSON has not, so it would be another moment. Give it "
-                f"in UTC."
-            )
+        if "[" in payload or payload.count("{") > 1:  # else nothing in it has members
+            self._check_whole(payload, found)
         return payload
 
-    def _check_whole(self, bound: Mapping[str, Any], payload: str, found: Any) -> None:
-        """Refuse an argument of which the handler would get less than was given, or other."""
-        again = msgspec.json.encode(found, enc_hook=rewritten)
+    def _check_whole(self, payload: str, found: Any) -> None:
+        """Refuse a call of which the handler would get less than was given."""
+        again = msgspec.json.encode(found, enc_hook=written_model)
         if again == payload.encode():
             return
-        if (key := doubled_key(payload)) is not None:
-            raise BadInput(
-                f"job {self._name} cannot be called like that: in JSON two keys of a dict are both "
-                f"{key!r}, and the handler would get one of them. Give keys that differ as text."
-            )
-        if not self._may_lose:
-            return
-        lost = lost_member(msgspec.json.decode(payload), found)
-        if lost is not None:
+        if lost := lost_member(_decode(payload), _decode(again)):
             raise BadInput(
                 f"job {self._name} cannot be called like that: the handler would not get "
                 f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
                 f"have. Annotate it with the type that is given, or give one that it has."
-            )
-        got = ((name, one, getattr(found, name)) for name, one in bound.items())
-        changed = next(
-            filter(None, (changed_member(one, other, at) for at, one, other in got)), None
-        )
-        if changed is not None:
-            raise BadInput(
-                f"job {self._name} cannot be called like that: the handler would get another "
-                f"{changed!r}, for its class changes what it is made of each time, as in its "
-                f"__post_init__. Let it leave alone what was changed before."
             )
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
@@ -149,29 +121,11 @@ def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:
         ) from error
 
 
-def check_written(name: str, verb: str, hint: Any) -> None:
-    """Refuse an annotation of whose values a part would be left out of JSON without a word."""
-    if (found := unwritten(hint)) is not None:
-        kind, attribute = found
-        raise BadInput(
-            f"job {name} cannot {verb} whole: {kind.__name__} is a class of attrs, and its "
-            f"attribute {attribute!r} would be left out of the JSON, as each is that begins with "
-            f"an underscore. Name it without one, or make {kind.__name__} a dataclass."
-        )
-
-
 def encode_result(value: Any) -> str | None:
     """Return what a handler returned as JSON text; None if it returned nothing."""
     if value is None:
         return None
-    text = encode_payload(value, what="result", other=encode_other)
-    is_as_read = "{" not in text or msgspec.json.encode(_decode(text)) == text.encode()
-    if not is_as_read and (key := doubled_key(text)) is not None:
-        raise InvalidPayload(
-            f"the result cannot be written as JSON: two keys of a dict are both {key!r} there. "
-            f"Return keys that differ as text."
-        )
-    return text
+    return encode_payload(value, what="result", other=encode_other)
 
 
 def decode_result(text: str, hint: Any) -> Any:
@@ -192,16 +146,13 @@ def _check_parameter(name: str, parameter: inspect.Parameter) -> None:
         )
 
 
-def _check_readable(name: str, parameter: inspect.Parameter, hints: Hints) -> None:
-    """Refuse a parameter for which every submit would be refused.
-
-    Not one with a default: it may be there for who calls the function by hand.
-    """
-    hint = hints.get(parameter.name, Any)
-    if parameter.default is parameter.empty and (kind := unreadable(hint)) is not None:
+def _check_readable(name: str, parameter: str, hint: Any) -> None:
+    """Refuse a parameter with which every submit would be refused."""
+    if (why := unreadable(hint)) is not None:
         raise BadInput(
-            f"job {name} can never be given its parameter {parameter.name!r}: {kind.__name__} "
-            f"cannot be read from JSON. {instead_of(kind)}."
+            f"job {name} can never be given its parameter {parameter!r}: {why}. Take JSON's own "
+            f"types, dataclasses, dates, UUIDs, decimals or models of pydantic, and make the rest "
+            f"of them in the handler."
         )
 
 
@@ -221,9 +172,9 @@ def encode_other(value: Any) -> Any:
     kind = type(value)
     if not is_model(kind):
         raise TypeError(f"{kind.__name__} is not JSON")
-    text = value.model_dump_json(by_alias=True, round_trip=True)
+    written = value.model_dump_json(by_alias=True, round_trip=True).encode()
     try:
-        found = kind.model_validate_json(text)
+        found = kind.model_validate_json(written)
     except ValueError as error:
         raise TypeError(f"{kind.__name__} cannot read what it writes itself: {error}") from error
     if found != value:
@@ -231,7 +182,7 @@ def encode_other(value: Any) -> Any:
             f"{kind.__name__} does not come back from JSON as it was: a field of it is hidden, "
             f"left out or written otherwise (SecretStr, exclude=True, a serializer)"
         )
-    return msgspec.Raw(text.encode())
+    return msgspec.Raw(written)
 
 
 def _decode_other(kind: type, value: Any) -> Any:

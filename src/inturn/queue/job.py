@@ -16,10 +16,9 @@ from inturn.model.admissible import check_jobs, listed
 from inturn.model.callables import is_async
 from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.model.job import NewJob
-from inturn.model.spelling import job_name
 from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
-from inturn.queue.arguments import Arguments, Hints, check_written
+from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
 from inturn.queue.home import repeated, repeated_sync
 from inturn.queue.sending import resent, sending
@@ -130,8 +129,6 @@ class Job(Generic[P, R]):
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
         self.arguments = Arguments(function, hints, kind=kind, has_context=self.has_context)
-        if keep_result is not None:
-            check_written(job_name(kind, function.__name__), "return its result", self.result_hint)
         update_wrapper(self, function, updated=())  # its attributes are no settings of ours
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
