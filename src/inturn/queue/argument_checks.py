@@ -51,8 +51,8 @@ def _unreadable(info: inspect.Type, around: frozenset[type]) -> str | None:
                 return f"of attrs class {info.cls.__name__}, msgspec leaves out {attribute.name!r}"
         around |= {info.cls}  # it may hold itself
         parts += [one.type for one in info.fields if one.required]
-    found = (_unreadable(one, around) for one in parts if one is not None)
-    return next(filter(None, found), None)
+    why = (_unreadable(one, around) for one in parts if one is not None)
+    return next(filter(None, why), None)
 
 
 def lost_member(written: Any, read: Any, at: str = "") -> str | None:
