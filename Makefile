@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench bench-peers bench-engine bench-executor bench-worker chaos clean
+.PHONY: help setup demo test check format bench bench-peers bench-engine bench-executor bench-worker bench-against chaos clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 
 bench-worker: $(STAMP) ## Measure workers beside other queues', submitting, latency, memory
 	$(BIN)/python -m bench.worker
+
+bench-against: $(STAMP) ## Measure beside another checkout (OLD=<checkout with its own .venv>)
+	$(BIN)/python -m bench.against $(OLD) $(BENCH_ARGS)
 
 chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then verify both stores for minutes
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
