@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         UnknownLane,
         UnknownQueue,
         WaitsForItself,
-        WorkerInherited,
         WorkerSpent,
         WrongJob,
     )
@@ -133,7 +132,6 @@ __all__ = [
     "UnknownQueue",
     "WaitsForItself",
     "Worker",
-    "WorkerInherited",
     "WorkerSpent",
     "WrongJob",
 ]

@@ -1,4 +1,4 @@
-"""Apps and executors in a forked child: they begin anew, or say why they cannot; none hangs."""
+"""Apps in a forked child: they begin anew, or say why they cannot; none hangs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHILD_SECONDS = 60
 
 BEGINNING = """
 import asyncio, os, signal, sys
-from inturn import App, Executor
+from inturn import App
 
 def in_child(work):
     sys.stdout.flush()
@@ -112,42 +112,3 @@ def test_a_child_is_told_that_it_cannot_reach_its_parents_memory() -> None:
     said = run(SYNC_PARENT)
     assert said.startswith("BadInput: the app's store is in the memory of the process")
     assert said.endswith("1 2\n")
-
-
-EXECUTORS = """
-async def main():
-    async with Executor() as executor:
-        code = in_child(lambda: executor.submit_sync("key", lambda: None))
-        ticket = await executor.submit("key", lambda: "ran in the parent")
-        print(code, await ticket.result())
-asyncio.run(main())
-"""
-
-
-def test_an_executor_takes_no_jobs_in_a_child() -> None:
-    said = run(EXECUTORS)
-    assert said.startswith("ExecutorClosed: the executor belongs to the process")
-    assert said.endswith("1 ran in the parent\n")
-
-
-INHERITED_WORKER = """
-from inturn import Worker
-
-note.submit_sync("anyone")
-app.sync(app.close())
-worker = Worker(app, name="w1")
-
-def run_it():
-    asyncio.run(worker.run(until_empty=True))
-
-print(in_child(run_it))
-asyncio.run(worker.run(until_empty=True))
-print(app.sync(waiting()))
-app.sync(app.close())
-"""
-
-
-def test_a_worker_that_was_made_before_a_fork_refuses_to_run_in_the_child(tmp_path: Path) -> None:
-    told, code, left = run(INHERITED_WORKER, f"sqlite:///{tmp_path}/work.db").splitlines()
-    assert told.startswith("WorkerInherited: worker w1 was made in the process that this one was")
-    assert (code, left) == ("1", "0")

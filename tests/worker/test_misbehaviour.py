@@ -1,10 +1,9 @@
-"""Handlers that block the loop, raise what ends programs, or fork: named, counted, survived."""
+"""Handlers that block the loop, or raise what ends programs: named, counted, survived."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import sys
 import time
@@ -203,39 +202,6 @@ async def test_a_time_to_come_back_that_cannot_be_does_not_end_the_worker(
 
         await until(has_failed)
         await (await work.submit(0)).result(timeout=60)
-
-
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-async def test_a_child_that_a_handler_forks_does_not_go_on_as_the_worker(
-    app: App, tmp_path: Path, is_async: bool
-) -> None:
-    def fork() -> int:
-        pid = os.fork()
-        if not pid:
-            (tmp_path / "child").write_text(str(os.getpid()))
-        return pid
-
-    if is_async:
-
-        @app.job
-        async def forks() -> int:
-            return fork()
-    else:
-
-        @app.job
-        def forks() -> int:
-            return fork()
-
-    async with working(app, concurrency=1):
-        pid = await (await forks.submit()).result(timeout=60)
-        assert pid > 0, "the parent's result is the one that counts"
-        _, code = await asyncio.to_thread(os.waitpid, pid, 0)
-        assert os.waitstatus_to_exitcode(code) == 0
-        assert int((tmp_path / "child").read_text()) == pid
-        # The worker and its store are as they were.
-        assert await (await forks.submit()).result(timeout=60) > 0
-        await asyncio.to_thread(os.wait)
 
 
 @pytest.mark.parametrize("is_surrounded", [False, True])

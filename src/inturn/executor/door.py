@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from weakref import WeakSet
 
-from inturn.executor.fork import inherited
 from inturn.executor.home import LoopSignal, ThreadSignal
 from inturn.executor.lanes import REFUSED, STARTS
 from inturn.executor.room import Offer
@@ -14,9 +12,6 @@ from inturn.executor.ticket import LocalTicket
 from inturn.executor.turns import Turns
 from inturn.model import bounds, events
 from inturn.model.errors import ExecutorClosed, KeyHalted, TooManyHalted
-from inturn.model.forks import in_forked_child
-
-_doors: WeakSet[Door] = WeakSet()
 
 
 class Door:
@@ -30,7 +25,6 @@ class Door:
         self._lanes = turns.lanes
         self._timeout = timeout
         self._start = start
-        _doors.add(self)
 
     def enter(self, ticket: LocalTicket) -> bool:
         """Accept a job if there is room right now."""
@@ -184,22 +178,8 @@ class Door:
                 "with `async with`, or call start(), where the event loop runs."
             ) from error
 
-    def leave_to_parent(self) -> None:
-        """In a forked child: the loop and the threads that ran jobs are not here."""
-        self.is_open, self.is_stopped = False, True
-
     def closed(self) -> ExecutorClosed:
         """Return the error for who comes too late."""
-        if self._turns.origin.is_left:
-            return inherited()
         return ExecutorClosed(
             "the executor was stopped and takes no more jobs. Make a new one, or stop it later."
         )
-
-
-def _leave_all_to_parent() -> None:
-    for door in list(_doors):
-        door.leave_to_parent()
-
-
-in_forked_child(_leave_all_to_parent)

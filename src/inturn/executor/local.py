@@ -180,7 +180,6 @@ class LocalExecutor:
 
         Who is cancelled while waiting takes the job along, unless it is ``detached``.
         """
-        self._turns.check_here()
         self._turns.check_not_own("run", key)
         ticket: LocalTicket[Any] = await self.submit(key, job, timeout=timeout)
         try:
@@ -217,7 +216,6 @@ class LocalExecutor:
         Raises ``EarlierFailure`` if one of them failed for good since the last barrier.
         """
         turns = self._turns
-        turns.check_here()
         turns.check_not_own("barrier", key)
         barrier = LocalTicket(key, self.shard_for(key), None, NOWHERE, None, turns)
         signal = LoopSignal(turns.home)
@@ -269,13 +267,11 @@ class LocalExecutor:
 
     def halted(self) -> dict[str, str]:
         """Return the keys that are halted, with the error of the job each is halted on."""
-        self._turns.check_here()
         with self._lock:
             return dict(self._turns.halted)
 
     def resume(self, key: str) -> bool:
         """Let a halted key take jobs again; say whether it was halted."""
-        self._turns.check_here()
         with self._lock:
             self._lanes.failed.pop(key, None)
             return self._turns.halted.pop(key, None) is not None
@@ -285,7 +281,6 @@ class LocalExecutor:
     def start(self) -> None:
         """Take jobs from now on, on the event loop that runs here. ``async with`` does it too."""
         loop = asyncio.get_running_loop()
-        self._turns.check_here()
         with self._lock:
             if self._door.is_open:
                 return
@@ -305,7 +300,6 @@ class LocalExecutor:
 
         After ``timeout`` what is left is cancelled and reported. May be called again, and by many.
         """
-        self._turns.check_here()
         if (current := self.current()) is not None:
             raise WaitsForItself("stop", current.key)
         patience = None if timeout is None else seconds("timeout", timeout)

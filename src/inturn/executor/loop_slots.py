@@ -16,12 +16,10 @@ from types import CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any
 
 from inturn.executor.call import ON_LOOP
-from inturn.executor.fork import end_fork
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
-from inturn.model.forks import here
 from inturn.policy.raised import is_a
 
 if TYPE_CHECKING:
@@ -67,7 +65,6 @@ class LoopSlots:
         self._parked: list[Slot] = []
         self._awake = 0
         self._ended = False
-        self._origin = here()
 
     def give(self, lane: Lane) -> None:
         """Have a slot run the head of a lane, or skip it if the loop ends. From any thread.
@@ -191,7 +188,7 @@ class LoopSlots:
         A slot that was interrupted is left, because an interruption that came too late for one
         job must not strike the next.
         """
-        turns, given, origin = self.turns, self._given, self._origin
+        turns, given = self.turns, self._given
         done, interrupted = turns.done, slot.worker.cancelling
         until = monotonic() + HOG_SECONDS_MAX
         self._stepping = slot
@@ -218,8 +215,6 @@ class LoopSlots:
             except BaseException as error:  # whatever it is, it ends the attempt, not the slot
                 failed = error
             else:
-                if origin.is_left:
-                    end_fork(RuntimeError("it awaits, and the loop is its parent's"))
                 self._rest(slot)
                 self._awaiting[ticket] = slot
                 try:
@@ -230,8 +225,6 @@ class LoopSlots:
                 self._stepping = slot
                 self._rise(slot)
                 until = monotonic() + HOG_SECONDS_MAX
-            if origin.is_left:
-                end_fork(failed)
             if listening:
                 seconds = perf_counter() - began
                 turns.tell_each(

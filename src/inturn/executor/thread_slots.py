@@ -10,11 +10,9 @@ from types import CoroutineType
 from typing import TYPE_CHECKING
 
 from inturn.executor.call import ON_THREAD
-from inturn.executor.fork import end_fork
 from inturn.executor.lane import Lane
 from inturn.executor.ticket import LocalTicket
 from inturn.model import events
-from inturn.model.forks import here
 
 if TYPE_CHECKING:
     from inturn.executor.turns import Turns
@@ -34,7 +32,6 @@ class ThreadSlots:
         self._idle = 0
         self._threads: list[SlotThread] = []
         self._ended = False
-        self.origin = here()
 
     def give(self, lane: Lane) -> None:
         """Have a thread run the head of a lane that has a slot."""
@@ -120,8 +117,6 @@ class SlotThread(threading.Thread):
             value = context.run(ticket.call)  # type: ignore[arg-type]
         except BaseException as error:  # whatever it is, it ends the attempt and not the thread
             failed = error
-        if self.slots.origin.is_left:
-            end_fork(failed)
         if failed is None and type(value) is CoroutineType:  # a lambda, say, around an async def
             ticket.begun = value, context
             turns.on_loop.give(lane)

@@ -95,7 +95,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             return self.value  # type: ignore[no-any-return]  # it has ended, and well, as most have
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
-            self.turns.check_here()
             self._check_ends("result", patience)
             signal = LoopSignal(self.turns.home)
             if self.turns.on_end(self, signal.fire):
@@ -109,7 +108,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """Wait for the outcome on a thread that runs no loop."""
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
-            self.turns.check_here()
             self.turns.check_may_block("result_sync")
             self._check_ends("result_sync", patience)
             signal = ThreadSignal()
@@ -127,7 +125,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """
         if self.state is _ENDED:
             return False
-        self.turns.check_here()
         return self.turns.cancel(self, "its submitter took it back")
 
     def __repr__(self) -> str:

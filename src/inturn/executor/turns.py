@@ -21,7 +21,6 @@ from typing import Any, Protocol
 
 from inturn.executor.call import ON_LOOP
 from inturn.executor.current import current_job
-from inturn.executor.fork import inherited
 from inturn.executor.home import Home
 from inturn.executor.lane import Lane
 from inturn.executor.lanes import Lanes
@@ -31,7 +30,6 @@ from inturn.executor.ticket import LocalTicket, State
 from inturn.log import guarded, log_event, log_listener_failure, log_undecided
 from inturn.model import bounds, events
 from inturn.model.errors import JobCancelled, KeyHalted, WaitsForItself
-from inturn.model.forks import here
 from inturn.model.lane import OnDead
 from inturn.policy.raised import describe, is_a
 from inturn.policy.retry import RetryPolicy, after_failure
@@ -69,7 +67,6 @@ class Turns:
         error_handler: ErrorHandler | None,
     ) -> None:
         self.lock = threading.Lock()
-        self.origin = here()
         self.lanes = Lanes(settings)
         self.halted: dict[str, str] = {}
         self.listeners = tuple(listeners)
@@ -264,8 +261,6 @@ class Turns:
     def cancel(self, ticket: LocalTicket, why: str) -> bool:
         """Take a job back; say whether it had not ended."""
         timer = None
-        if self.origin.is_left:
-            return False  # it is not ours to end
         with self.lock:
             state = ticket.state
             if state in (State.ENDING, State.ENDED, State.OFFERED):
@@ -319,7 +314,7 @@ class Turns:
 
     def forget(self, ticket: LocalTicket, signal: Callable[[], None]) -> None:
         """Take a signal back that is not waited for any more."""
-        if ticket.state is State.ENDED or self.origin.is_left:
+        if ticket.state is State.ENDED:
             return
         with self.lock:
             if ticket.signals is not None and signal in ticket.signals:
@@ -329,11 +324,6 @@ class Turns:
         """Return the job that calls this, if it is one of these."""
         job = current_job()
         return job if job is not None and job.turns is self else None
-
-    def check_here(self) -> None:
-        """Refuse, in a forked child, what only its parent can do; the lock is its parent's too."""
-        if self.origin.is_left:
-            raise inherited()
 
     def check_not_own(self, verb: str, key: str) -> None:
         """Refuse to a job to wait for what stands behind it in line, or for itself."""

@@ -30,7 +30,6 @@ InturnError
 ├── ResultMismatch            a result is not what its handler's annotation says
 ├── HookFailed                a hook of an app failed, as its worker began or ended
 ├── WorkerSpent               a worker was to run a second time
-├── WorkerInherited           a worker was to run in a process forked since it was made
 ├── ChildDied                 the process that ran a job ended before the job did
 ├── JobFailed                 the job whose result was awaited is dead
 ├── ResultCancelled           the job whose result was awaited will not run
@@ -286,16 +285,6 @@ class WorkerSpent(InturnError):
         super().__init__(
             f"worker {worker} has been run already, and a Worker runs once. Make another with "
             f"Worker(app, …); the app, and what it has open, may be the same."
-        )
-
-
-class WorkerInherited(InturnError):
-    """A worker was to run in a process forked since it was made. It did nothing."""
-
-    def __init__(self, worker: str) -> None:
-        super().__init__(
-            f"worker {worker} was made in the process that this one was forked from, and others "
-            f"would take the two for one. Make it where it runs: Worker(app, …) after the fork."
         )
 
 

@@ -13,11 +13,9 @@ from typing import Any
 
 import msgspec
 
-from inturn.executor.fork import end_fork
 from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
-from inturn.model.forks import here
 from inturn.model.job import LeasedJob
 from inturn.policy.raised import describe, is_a
 from inturn.policy.retry import RetryLater, RetryPolicy, after_failure
@@ -46,7 +44,6 @@ class Attempts:
         self._watch = watch
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
-        self._origin = here()
         self.is_on_loop = job.is_async or self._is_surrounded
         self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
         self.is_plain = job.is_async and not self._has_context
@@ -63,7 +60,6 @@ class Attempts:
         try:
             args, kwargs = self._job.arguments.decode(leased.payload)
             verdict: Verdict = self._done(await self._awaited(args, kwargs, leased))
-            self._end_fork(None)
         except BaseException as error:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
@@ -83,7 +79,6 @@ class Attempts:
             else:
                 value = await self._awaited(args, kwargs, leased)
             verdict: Verdict = self._done(value)
-            self._end_fork(None)
         except BaseException as error:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
@@ -105,7 +100,6 @@ class Attempts:
 
         Raises it if someone wants what runs here to end: nobody waits for the outcome any more.
         """
-        self._end_fork(error)
         if is_a(error, asyncio.CancelledError) and _is_cancelled():
             raise error
         return self.failed(leased, error)
@@ -149,17 +143,10 @@ class Attempts:
         return _timed(call, leased.kind, leased.timeout_seconds)
 
     def _called(self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob) -> Any:
-        try:
-            if leased.timeout_seconds is None or self._watch is None:
-                value = self._job.function(*args, **kwargs)
-            else:
-                call = partial(self._job.function, *args, **kwargs)
-                value = self._watch.call(leased.kind, leased.timeout_seconds, call)
-        except BaseException as error:
-            self._end_fork(error)
-            raise
-        self._end_fork(None)
-        return value
+        if leased.timeout_seconds is None or self._watch is None:
+            return self._job.function(*args, **kwargs)
+        call = partial(self._job.function, *args, **kwargs)
+        return self._watch.call(leased.kind, leased.timeout_seconds, call)
 
     def _context(self, token: int, leased: LeasedJob, way: Way) -> Context:
         deadline = None
@@ -178,13 +165,6 @@ class Attempts:
         except (InvalidPayload, PayloadTooLarge) as error:
             # To run it again would do its work twice.
             return Done(None, self._job.keep_result, keepable(str(error)))
-
-    def _end_fork(self, error: BaseException | None) -> None:
-        """End a process that a handler forked and that came back here: it must not go on as if it
-        were the worker.
-        """
-        if self._origin.is_left:
-            end_fork(error)
 
 
 async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn, Self, TypeVar
 from inturn.executor.call import pairs_of
 from inturn.executor.completions import Completions
 from inturn.executor.executor import Executor
-from inturn.executor.fork import inherited
 from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
 from inturn.executor.settings import ExecutorSettings, Seconds, seconds
 from inturn.log import guarded, log_executor_ended
@@ -26,7 +25,6 @@ from inturn.model.errors import (
     ShardFull,
     WaitsForItself,
 )
-from inturn.model.forks import here
 from inturn.model.job import LeasedJob
 from inturn.model.lane import QueueStatus
 from inturn.model.spelling import whole
@@ -115,7 +113,6 @@ class DurableExecutor(Executor):
         self._room: StoreRoom | None = None
         self._worker: Worker | None = None
         self._running: asyncio.Future[None] | None = None
-        self._origin = here()
         self._is_stopped = False  # it takes nothing more
         self._has_ended = False  # nor does anything run
 
@@ -203,7 +200,6 @@ class DurableExecutor(Executor):
         others can lead the line on, it waits, and the log says for what; ``asyncio.timeout`` ends
         it.
         """
-        self._check_here()
         check_name("key", key, bounds.KEY_CHARS_MAX)
         if (current := self.current()) is not None and current.key == key:
             raise WaitsForItself("barrier", key)
@@ -253,7 +249,6 @@ class DurableExecutor(Executor):
 
     def start(self) -> None:
         """Run what is in the store, on the event loop that runs here."""
-        self._check_here()
         if self._running is not None:
             return
         self._check_open()
@@ -283,7 +278,6 @@ class DurableExecutor(Executor):
         ``async def`` that runs is cancelled and given back, its attempt uncounted. A ``def`` cannot
         be: it goes on, and nobody else has its job as long as it does.
         """
-        self._check_here()
         if (current := self.current()) is not None:
             raise WaitsForItself("stop", current.key or "")
         patience = None if timeout is None else seconds("timeout", timeout)
@@ -305,7 +299,6 @@ class DurableExecutor(Executor):
         await self.stop()
 
     async def __aenter__(self) -> Self:
-        self._check_here()
         await self.app.lend()  # what is wrong with the store is said here
         self.start()
         return self
@@ -364,13 +357,7 @@ class DurableExecutor(Executor):
         self._repertoire.learn()  # also what others submit of it is to run
         return await _depths_in(store)
 
-    def _check_here(self) -> None:
-        """Refuse, in a forked child, what its parent's worker would have to do."""
-        if self._origin.is_left:
-            raise inherited()
-
     def _check_open(self) -> None:
-        self._check_here()
         if self._is_stopped:
             raise ExecutorClosed(
                 "the executor was stopped and takes no more jobs. Make a new one, or stop it later."

@@ -1,27 +1,21 @@
-"""A worker's one run, and what is said to whoever runs it again, or elsewhere."""
+"""A worker's one run, and what is said to whoever runs it again."""
 
 from __future__ import annotations
 
-from inturn.model.errors import WorkerInherited, WorkerSpent
-from inturn.model.forks import here
+from inturn.model.errors import WorkerSpent
 
 
 class OneRun:
-    """Lets a worker run once, and where it was made. What keeps it from beginning, such as a store
-    that is away, does not count: it may be tried again.
-
-    ``origin``: the process in which it was made.
+    """Lets a worker run once. What keeps it from beginning, such as a store that is away, does not
+    count: it may be tried again.
     """
 
     def __init__(self, worker: str) -> None:
         self._worker = worker
         self._is_under_way = self._has_begun = False
-        self.origin = here()
 
     def enter(self) -> None:
         """Begin a run, or refuse to."""
-        if self.origin.is_left:
-            raise WorkerInherited(self._worker)
         if self._is_under_way or self._has_begun:
             raise WorkerSpent(self._worker)
         self._is_under_way = True

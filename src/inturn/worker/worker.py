@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
@@ -328,8 +327,6 @@ class Worker:
 
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
-        if self._once.origin.is_left:
-            os._exit(1)  # forked by a handler, on the loop: it must not go on as if it were us
         now = monotonic()
         self._give_back(now)
         self._collect()
