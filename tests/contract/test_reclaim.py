@@ -17,6 +17,7 @@ from inturn.model.errors import LeaseLost
 from inturn.model.job import JobState
 from inturn.model.lane import LaneState, OnDead, QueueSettings
 from inturn.model.lease import Claim, Reclaimed
+from inturn.model.worker import WorkerView
 from inturn.policy.retry import crash_delay_seconds
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
@@ -64,6 +65,22 @@ async def test_a_lease_is_taken_back_when_it_runs_out_and_not_before(
     assert await store.reclaim() == Reclaimed(leases=1, suspects=1, buried=0)
     assert await state(store, made) is JobState.WAITING
     assert await store.reclaim() == Reclaimed()
+
+
+@KEYS
+async def test_what_workers_hold_whose_process_is_gone_is_taken_back_at_once(
+    store: Store, key: str | None
+) -> None:
+    made = await enqueue(store, job(key=key), job(key="b"), job(key="c"))
+    for worker, process in (("dead", "p1"), ("lives", "p2"), ("unknown", "")):
+        await store.beat(WorkerView(id=worker, host="h", pid=1, version="v", process=process))
+        await claim(store, 1, worker=worker)
+    assert await store.reclaim(gone=["p3"]) == Reclaimed()
+    assert await store.reclaim(gone=["p3", "p1"]) == Reclaimed(leases=1, suspects=1)
+    assert sorted(await states(store, made)) == ["running", "running", "waiting"]
+    await store.beat(WorkerView(id="dead", host="h", pid=1, version="v", process="p4"))
+    assert (await claim(store, 1, worker="dead"))[0].lease.alone
+    assert await store.reclaim(gone=["p1"]) == Reclaimed()  # the name is another's now
 
 
 @KEYS

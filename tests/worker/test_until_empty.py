@@ -11,6 +11,7 @@ import pytest
 from inturn.model.job import NewJob
 from inturn.queue.app import App
 from inturn.worker.worker import Worker
+from tests.worker.conftest import run_out
 
 
 async def test_what_came_while_it_looked_is_run_before_it_stops(
@@ -42,4 +43,33 @@ async def test_what_came_while_it_looked_is_run_before_it_stops(
 
     async with asyncio.timeout(60):
         await Worker(app).run(until_empty=True)
+    assert ran == ["work"]
+
+
+async def test_what_leases_held_that_run_out_meanwhile_is_run_before_it_stops(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first sweep is over by then, and the next comes too late."""
+    store = await app.lend()
+    claim, claims = store.claim, 0
+
+    async def claim_and_run_out(queue: str, **options: Any) -> Any:
+        nonlocal claims
+        found = await claim(queue, **options)
+        claims += 1
+        if claims == 1:
+            assert await run_out(app, worker="another") == 1
+        return found
+
+    ran: list[str] = []
+
+    @app.job
+    async def work() -> None:
+        ran.append("work")
+
+    await store.enqueue([NewJob(kind="work", payload="{}")])
+    assert await claim("default", jobs_max=1, worker="another")
+    monkeypatch.setattr(store, "claim", claim_and_run_out)
+    async with asyncio.timeout(60):
+        await Worker(app, sweep_seconds=600).run(until_empty=True)
     assert ran == ["work"]

@@ -183,6 +183,8 @@ def check_worker(worker: WorkerView) -> None:
     check_name("worker", worker.id, bounds.WORKER_CHARS_MAX)
     check_name("host", worker.host, bounds.WORKER_CHARS_MAX)
     check_name("version", worker.version, bounds.WORKER_CHARS_MAX)
+    if worker.process:
+        check_name("process", worker.process, bounds.WORKER_CHARS_MAX)
     check_whole("pid", worker.pid, 0, bounds.PID_MAX)
     check_whole("running", worker.running, 0, bounds.RUNNING_MAX)
     for what, names in (("queues", worker.queues), ("kinds", worker.kinds)):
@@ -190,6 +192,14 @@ def check_worker(worker: WorkerView) -> None:
             raise BadInput(f"a worker's {what} must be a tuple of names, not {shown(names)}.")
     check_queues(worker.queues)
     check_kinds(worker.kinds)
+
+
+def check_processes(processes: Iterable[str]) -> list[str]:
+    """Return what names processes as a list, and refuse what no worker can have said."""
+    processes = listed("gone", processes)
+    for process in processes:
+        check_name("process", process, bounds.WORKER_CHARS_MAX)
+    return processes
 
 
 def check_settings(settings: QueueSettings) -> None:

@@ -128,9 +128,9 @@ class StoreDelegate:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         return self._store.transaction()
 
-    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+    async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
         """Take back leases that ran out. Their unsettled jobs become suspects, leased alone."""
-        return await self._store.reclaim(leases_max=leases_max)
+        return await self._store.reclaim(leases_max=leases_max, gone=gone)
 
     async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken."""

@@ -199,8 +199,10 @@ class Store(Protocol):
         """Open one transaction for settle, enqueue and the caller's own statements."""
         ...
 
-    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+    async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
         """Take back leases that ran out. Their unsettled jobs become suspects, leased alone.
+
+        ``gone``: the ``process`` of workers that are known to be dead; what they hold ran out.
 
         Only a suspect that was leased alone has the crash counted against it; when its attempts
         are spent it is buried. Also admits blocked jobs whose wait ended unseen and mends what

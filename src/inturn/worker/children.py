@@ -44,7 +44,7 @@ class Children:
 
     def __init__(self, jobs: Sequence[Job[Any, Any]], watch: Watch) -> None:
         self._jobs, self._watch = jobs, watch
-        self._guard = Guard()
+        self.guard = Guard()
         self._folder = _here()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -54,7 +54,7 @@ class Children:
         if self._jobs:
             for job in self._jobs:
                 check_found(job)
-            await self._guard.start()
+            await self.guard.start()
             self.keep(await self._new())
 
     async def stop(self) -> None:
@@ -63,7 +63,7 @@ class Children:
             self._end(child)
         if self._ending:
             await asyncio.wait(self._ending)
-        await self._guard.stop()
+        await self.guard.stop()
 
     async def take(self) -> Child:
         """Take a child that has no job; start one if there is none, which may take long."""
@@ -113,7 +113,7 @@ class Children:
         ending.add_done_callback(self._ending.discard)
 
     async def _new(self) -> Child:
-        child = await Child.start(self._guard, _if_there(self._folder))
+        child = await Child.start(self.guard, _if_there(self._folder))
         try:
             modules = {job.kind: job.module for job in self._jobs}
             [store] = {job.app.address for job in self._jobs}

@@ -39,6 +39,11 @@ class Guard:
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
 
+    @property
+    def pids(self) -> list[int]:
+        """Return the process's number, if it was started."""
+        return [] if self._process is None else [self._process.pid]
+
     async def stop(self) -> None:
         """End the process, when there is no child any more."""
         if self._ends:

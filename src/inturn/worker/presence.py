@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import monotonic
 
 import inturn
 from inturn.model import bounds
@@ -17,12 +18,15 @@ from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.queue.app import App
 from inturn.store.protocol import Store
+from inturn.worker.guard import Guard
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
+from inturn.worker.process import identity, is_gone
 from inturn.worker.runs import Runs
 from inturn.worker.vitals import UNUSABLE, Vitals
 
-LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker ends
+LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker begins or ends
+GUARD_SECONDS_MAX = 1.5  # for what ends the children of a worker that was killed
 
 
 class Presence:
@@ -39,11 +43,12 @@ class Presence:
         queues: Sequence[str],
         runs: Runs,
         vitals: Vitals,
+        guard: Guard,
         lost: Callable[[Sequence[Lease]], None],
         reclaimed: Callable[[Reclaimed], None],
     ) -> None:
         self._app, self._name, self._queues = app, name, queues
-        self._runs, self._vitals = runs, vitals
+        self._runs, self._vitals, self._guard = runs, vitals, guard
         self._lost, self._reclaimed = lost, reclaimed
         self._loop: asyncio.AbstractEventLoop
 
@@ -58,6 +63,8 @@ class Presence:
     ) -> AsyncIterator[None]:
         """Be known as alive, with what is in hand, for the length of a block; then as gone."""
         self._loop = asyncio.get_running_loop()
+        if not store.is_private:
+            await self._take_over(store)
         await self._prove_rights(store)
 
         def make(store: Store) -> Heartbeat:
@@ -77,6 +84,21 @@ class Presence:
                     await store.leave(self._name)
             except (StoreError, TimeoutError):  # then it will look as if it had died
                 self._vitals.given_up("leaving")
+
+    async def _take_over(self, store: Store) -> None:
+        """Take back at once what ran out, and what dead processes of this machine held.
+
+        Before this worker beats: it may have the name of one of them.
+        """
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS_MAX):
+                gone = await _gone(store)
+                while (found := await store.reclaim(gone=gone)).leases:
+                    self._reclaimed(found)
+        except UNUSABLE:
+            raise
+        except (StoreError, TimeoutError):  # a sweep finds it when the leases have run out
+            pass
 
     async def _prove_rights(self, store: Store) -> None:
         """Write what changes nothing, for a claim that finds nothing may need no right to write."""
@@ -102,6 +124,7 @@ class Presence:
             queues=tuple(self._queues),
             kinds=tuple(sorted(self._app.jobs)),
             running=self._runs.in_hand,
+            process=identity(os.getpid(), *self._guard.pids),
         )
 
     def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
@@ -128,6 +151,16 @@ class Presence:
     def not_pruned(self, error: StoreError) -> None:
         """Hear that the store could not be pruned, which is no trouble for the jobs in hand."""
         self._vitals.neglected(error)
+
+
+async def _gone(store: Store) -> list[str]:
+    """Return the processes of workers that are gone, when what guards their children is, too."""
+    named = {one.process for one in await store.workers() if one.process}
+    dead = [one for one in named if is_gone(one, first_only=True)]
+    wait_until = monotonic() + GUARD_SECONDS_MAX
+    while not all(map(is_gone, dead)) and monotonic() < wait_until:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    return [one for one in dead if is_gone(one)]
 
 
 def named(name: str | None) -> str:

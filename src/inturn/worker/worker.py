@@ -113,6 +113,7 @@ class Worker:
             queues=self.queues,
             runs=self._runs,
             vitals=self.vitals,
+            guard=self._children.guard,
             lost=self._lose,
             reclaimed=self._take_back,
         )
@@ -321,8 +322,8 @@ class Worker:
         if self._last_look.is_last():
             self.stop()
             self._last_look.emptied()
-        self._quarantine.look_soon()
-        self._ready.add_all()
+            return True
+        self._take_back(await self._store.reclaim())  # no sweep may have come since leases ran out
         return True
 
     async def step(self) -> bool:
@@ -478,8 +479,6 @@ class Worker:
         self.record.buried(found.buried)
         self._quarantine.look_soon()
         self._ready.add_all()
-
-    # Parts
 
     def _kept(self) -> AbstractAsyncContextManager[None]:
         return self.presence.kept(

@@ -45,6 +45,7 @@ async def beat(connection: Connection, worker: WorkerView, now: datetime | None)
         list(worker.queues),
         list(worker.kinds),
         worker.running,
+        worker.process,
         now,
     )
 
@@ -60,6 +61,7 @@ async def workers(connection: Connection) -> list[WorkerView]:
             queues=tuple(row["queues"]),
             kinds=tuple(row["kinds"]),
             running=row["running"],
+            process=row["process"],
             started_at=row["started_at"],
             seen_at=row["seen_at"],
         )

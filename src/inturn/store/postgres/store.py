@@ -23,6 +23,7 @@ from inturn.model.admissible import (
     check_lease,
     check_name,
     check_number,
+    check_processes,
     check_queues,
     check_report,
     check_settings,
@@ -249,13 +250,13 @@ class PostgresStore:
             if transaction.lost is not None:
                 raise transaction.lost
 
-    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+    async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
         """Take back leases that ran out; admit blocked jobs; mend what the slow sweep finds."""
-
         check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
+        gone = check_processes(gone)
 
         async def verb(connection: Connection) -> Reclaimed:
-            row = await connection.fetchrow(query("reclaim"), leases_max, self._now())
+            row = await connection.fetchrow(query("reclaim"), leases_max, gone, self._now())
             await connection.execute(query("sweep"), self._now())
             return Reclaimed(**row)
 

@@ -11,7 +11,7 @@ from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
 from inturn.store.sqlite import migrations
 from inturn.store.sqlite.times import Micros
 
-VERSION = 2
+VERSION = 3
 
 _MADE = re.compile(r"^create (?:unique )?(?:table|index|view|trigger) (\w+)", re.MULTILINE)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from inturn.model.job import AttemptError
 from inturn.model.lease import Reclaimed
@@ -19,8 +22,19 @@ from inturn.store.sqlite.settled import decode_ranges, missing
 from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
 
 
-def reclaim(connection: sqlite3.Connection, now: Micros, *, leases_max: int) -> Reclaimed:
-    """Take back leases that ran out, the oldest first, and mend what a sweep looks for."""
+def reclaim(
+    connection: sqlite3.Connection, now: Micros, *, leases_max: int, gone: Sequence[str]
+) -> Reclaimed:
+    """Take back leases that ran out, the oldest first, and mend what a sweep looks for.
+
+    ``gone``: what workers hold whose process is one of these has run out.
+    """
+    if gone:
+        connection.execute(
+            "update lease set until = ?1 where until > ?1 and worker in ("
+            "select id from worker where process in (select value from json_each(?2)))",
+            (now, msgspec.json.encode(gone).decode()),
+        )
     expired = connection.execute(
         "select token, queue, worker, lanes, alone from lease where until <= ? "
         "order by until, token limit ?",

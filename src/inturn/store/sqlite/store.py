@@ -22,6 +22,7 @@ from inturn.model.admissible import (
     check_lease,
     check_name,
     check_number,
+    check_processes,
     check_queues,
     check_report,
     check_settings,
@@ -260,10 +261,11 @@ class SqliteStore:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         return SqliteTransaction(self._open_writer, self.path)
 
-    async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
+    async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
         """Take back leases that ran out. Their unsettled jobs become suspects, leased alone."""
         check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
-        return await self._write(partial(reclaim.reclaim, leases_max=leases_max))
+        work = partial(reclaim.reclaim, leases_max=leases_max, gone=check_processes(gone))
+        return await self._write(work)
 
     async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken."""

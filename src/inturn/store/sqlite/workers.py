@@ -13,10 +13,10 @@ from inturn.store.sqlite.times import Micros, time_of
 def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> None:
     """Say that a worker lives, what it runs, and which queues and kinds it takes."""
     connection.execute(
-        "insert into worker values (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "insert into worker values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "on conflict do update set host = excluded.host, pid = excluded.pid, "
         "version = excluded.version, queues = excluded.queues, kinds = excluded.kinds, "
-        "running = excluded.running, seen_at = excluded.seen_at",
+        "running = excluded.running, seen_at = excluded.seen_at, process = excluded.process",
         (
             worker.id,
             worker.host,
@@ -27,6 +27,7 @@ def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> Non
             worker.running,
             now,
             now,
+            worker.process,
         ),
     )
 
@@ -39,8 +40,8 @@ def leave(connection: sqlite3.Connection, now: Micros, id: str) -> None:
 def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
     rows = connection.execute(
-        "select id, host, pid, version, queues, kinds, running, started_at, seen_at "
-        "from worker order by seen_at desc, id"
+        "select id, host, pid, version, queues, kinds, running, started_at, seen_at, "
+        "process from worker order by seen_at desc, id"
     )
     return [
         WorkerView(
@@ -53,6 +54,7 @@ def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
             running=running,
             started_at=time_of(started_at),
             seen_at=time_of(seen_at),
+            process=process,
         )
-        for id, host, pid, version, queues, kinds, running, started_at, seen_at in rows
+        for id, host, pid, version, queues, kinds, running, started_at, seen_at, process in rows
     ]

@@ -1,6 +1,7 @@
--- Take back leases that ran out. Their unsettled jobs become suspects, to be leased alone; a crash
--- is counted only against a job that was alone when its worker died.
-create or replace function inturn.reclaim(p_leases_max integer, p_now timestamptz)
+-- Take back leases that ran out, and those of workers whose process is one of p_gone. Their
+-- unsettled jobs become suspects, to be leased alone; a crash is counted only against a job that
+-- was alone when its worker died.
+create or replace function inturn.reclaim(p_leases_max integer, p_gone text[], p_now timestamptz)
 returns table (leases integer, suspects integer, buried integer) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -11,6 +12,16 @@ begin
     leases := 0;
     suspects := 0;
     buried := 0;
+    if cardinality(p_gone) > 0 then
+        with held as (
+            select token from inturn.lease
+            where until > v_now
+              and worker in (select id from inturn.worker where process = any(p_gone))
+            order by token
+            for update skip locked
+        )
+        update inturn.lease l set until = v_now from held where l.token = held.token;
+    end if;
     for e in
         select * from inturn.lease
         where until <= v_now
