@@ -55,7 +55,7 @@ def pool(jobs: int, threads: int = SLOTS) -> float:
         return jobs / (time.perf_counter() - began)
 
 
-def one_by_one(job: object, slots: int = SLOTS, **settings: Any) -> Run:
+def one_by_one(job: Any, slots: int = SLOTS, **settings: Any) -> Run:
     """Submit each job by itself, then await each result."""
 
     async def run(jobs: int) -> float:

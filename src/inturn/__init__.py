@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from inturn.queue.context import Context
     from inturn.queue.job import Call, Job
     from inturn.queue.ticket import Ticket
-    from inturn.worker.durable import DurableExecutor
+    from inturn.worker.durable_executor import DurableExecutor
     from inturn.worker.worker import Worker
 
 __version__ = "0.1.0.dev0"
@@ -140,7 +140,7 @@ _HOMES = {  # of what is no error
     "App": "inturn.queue.app",
     "Call": "inturn.queue.job",
     "Context": "inturn.queue.context",
-    "DurableExecutor": "inturn.worker.durable",
+    "DurableExecutor": "inturn.worker.durable_executor",
     "Executor": "inturn.executor",
     "ExecutorSettings": "inturn.executor",
     "Job": "inturn.queue.job",

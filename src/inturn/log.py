@@ -111,23 +111,6 @@ def log_idle_variables(names: Sequence[str]) -> None:
     )
 
 
-def log_barrier_stuck(key: str, why: str) -> None:
-    """Say what a barrier waits for that goes on only when someone does something."""
-    logging.getLogger(EXECUTOR).warning(
-        "a barrier of key %r waits for a job that no worker will run as things are. %s", key, why
-    )
-
-
-def log_left(jobs: int, why: str) -> None:
-    """Say that an executor with a store has stopped before all that it accepted has ended."""
-    logging.getLogger(EXECUTOR).warning(
-        "%s %s left in the store, and can be run after the next start. The first: %s",
-        _jobs(jobs),
-        "is" if jobs == 1 else "are",
-        why,
-    )
-
-
 def log_executor_ended(error: BaseException) -> None:
     """Say that the worker of an executor with a store has ended, and not because it was stopped."""
     logging.getLogger(EXECUTOR).error(

@@ -28,8 +28,7 @@ class ExecutorMetrics:
     """Metrics of one executor or of several, each with the label ``shard``.
 
     Hand it to ``Executor(listeners=[…])``. Depth is read from the executor when it is asked for, so
-    it is right also while every slot is stuck; with a store, it is what that said in the last
-    second or so.
+    it is right also while every slot is stuck.
     """
 
     def __init__(

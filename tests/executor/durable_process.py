@@ -31,8 +31,6 @@ def main(url: str, ledger: str, first: int, last: int) -> None:
         executor = inturn.Executor(
             app=app,
             slots=3,
-            queue_size=10_000,
-            enqueue_timeout="60s",
             lease_seconds=3.0,
             sweep_seconds=0.1,
         )

@@ -11,7 +11,6 @@ from typing import Any
 import inturn
 from inturn.model.job import JobState
 from inturn.policy.retry import RetryPolicy
-from inturn.worker.durable import DurableExecutor
 from tests.executor.support import SECONDS_MAX
 
 QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
@@ -26,6 +25,7 @@ class Shop:
         self.running: set[str] = set()
         self.fails: dict[int, int] = {}
         self.gate = asyncio.Event()
+        self.waiting = False
 
         def begin(key: str, n: int) -> None:
             assert key not in self.running, "two jobs of one key at once"
@@ -50,6 +50,7 @@ class Shop:
 
         @app.job
         async def wait() -> str:
+            self.waiting = True
             await self.gate.wait()
             return "waited"
 
@@ -57,7 +58,7 @@ class Shop:
 
 
 @asynccontextmanager
-async def running(shop: Shop, **options: Any) -> AsyncIterator[DurableExecutor]:
+async def running(shop: Shop, **options: Any) -> AsyncIterator[inturn.DurableExecutor]:
     """A durable executor that waits for nothing when the test has failed."""
     async with inturn.Executor(app=shop.app, **options) as executor:
         try:

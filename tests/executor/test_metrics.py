@@ -12,10 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import inturn
 from inturn.metrics import ExecutorMetrics
-from inturn.model.errors import QueueFull, StoreUnavailable
-from inturn.model.job import NewJob
-from inturn.worker.store_room import StoreRoom
-from tests.executor.durable_shop import Shop, running, until
+from inturn.model.errors import QueueFull
 from tests.executor.support import (
     SECONDS_MAX,
     Failing,
@@ -75,59 +72,6 @@ async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
         registry.get_sample_value(PREFIX + "queue_full_total", {"shard": shard})
         for shard in ("0", "1")
     ] == [2.0, 1.0]
-
-
-async def test_004_19_depth_of_a_store_is_right_while_nobody_submits(shop: Shop) -> None:
-    registry = CollectorRegistry()
-
-    def depth() -> float | None:
-        return registry.get_sample_value(PREFIX + "queue_depth", {"shard": "0"})
-
-    async with running(shop, slots=1, listeners=[ExecutorMetrics(registry)]) as executor:
-        assert depth() == 0.0
-        await executor.submit("a", shop.wait.call())
-        await until(lambda: executor.keys_busy == 1)
-        await executor.submit_many([("a", shop.write.call("a", n)) for n in range(49)])
-        await until(lambda: depth() == 49.0)
-        shop.gate.set()
-        await executor.barrier("a")
-        await until(lambda: depth() == 0.0 == executor.depths()[0])
-        await shop.wait.using(key="b", delay=3600).submit()  # by someone else
-        await until(lambda: depth() == 1.0)
-    assert depth() is None
-
-
-async def test_depth_is_right_again_when_the_store_answers_again() -> None:
-    answers = [3, None, 7]
-
-    async def read() -> dict[str, int]:
-        if (depth := answers.pop(0) if len(answers) > 1 else answers[0]) is None:
-            raise StoreUnavailable("gone")
-        return {"default": depth}
-
-    async with asyncio.timeout(SECONDS_MAX):
-        room = StoreRoom(read, capacity=9)
-        looking = asyncio.create_task(room.look_on(read))
-        await until(lambda: room.depth == 3)
-        await until(lambda: room.depth == 7)
-        looking.cancel()
-
-
-async def test_a_look_that_fails_forgets_nothing_that_was_let_in() -> None:
-    fails = False
-
-    async def read() -> dict[str, int]:
-        if fails:
-            raise StoreUnavailable("gone")
-        return {"default": 0}
-
-    room, jobs = StoreRoom(read, capacity=2), [NewJob(kind="a"), NewJob(kind="a")]
-    await room.enter(jobs, 0.0, ends_at=0.0)
-    room.entered(jobs, accepted=True)
-    fails = True
-    with pytest.raises(StoreUnavailable):
-        await room._look(read)
-    assert not room._has_room({"default": 1})
 
 
 async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:

@@ -11,7 +11,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.store.protocol import Page
 from inturn.testing import Sandbox, private
-from inturn.testing.ledger import PrivateStore
+from inturn.testing.private_store import PrivateStore
 from inturn.worker.worker import Worker
 from tests.testing.conftest import START, Shop
 

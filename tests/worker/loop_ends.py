@@ -16,7 +16,6 @@ import inturn
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Call
-from inturn.worker.durable import DurableExecutor
 from inturn.worker.worker import Worker
 from tests.worker.conftest import SECONDS_MAX, until
 
@@ -26,7 +25,10 @@ _began: list[str] = []
 
 
 async def returns_without_a_stop(app: App) -> None:
-    await _submit(inturn.Executor(app=app, slots=len(KEYS)), _jobs(app))
+    calls = _jobs(app)
+    executor = inturn.Executor(app=app, slots=len(KEYS))
+    await executor.start()
+    await _submit(executor, calls)
 
 
 async def is_interrupted_twice(app: App) -> None:
@@ -124,7 +126,7 @@ async def _run_with_rude(app: App, cancel: Callable[[], Awaitable[None]]) -> Non
     await Worker(app).run()
 
 
-async def _submit(executor: DurableExecutor, calls: list[Call[Any]]) -> None:
+async def _submit(executor: inturn.DurableExecutor, calls: list[Call[Any]]) -> None:
     for key, call in zip(KEYS, calls, strict=True):
         await executor.submit(key, call, timeout=SECONDS_MAX)
     await _all_began()
@@ -139,7 +141,7 @@ def _cancel_all(but: asyncio.Task[Any] | None = None) -> None:
         one.cancel()
 
 
-async def _interrupt(main: asyncio.Task[Any], executor: DurableExecutor) -> None:
+async def _interrupt(main: asyncio.Task[Any], executor: inturn.DurableExecutor) -> None:
     """Do what two Ctrl-C do: the first cancels the main task, the second strikes the loop."""
     main.cancel()
     await until(lambda: executor._is_stopped)

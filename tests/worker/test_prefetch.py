@@ -4,45 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.queue.app import App
+from inturn.store.delegate import StoreDelegate
+from inturn.store.protocol import Store
 from inturn.worker import prefetch
-from inturn.worker.watcher import watched_app
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working
 
 
-class Claims:
-    """A watcher that writes down how many jobs each claim has brought."""
+class Claims(StoreDelegate):
+    """A store that writes down how many jobs each claim has brought."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
         self.sizes: list[int] = []
 
-    def claimed(self, queue: str, claims: Sequence[Claim]) -> None:
+    async def claim(self, queue: str, **options: Any) -> list[Claim]:
+        return self._counted(await super().claim(queue, **options))
+
+    async def turn(
+        self, settlements: Iterable[Settlement], queue: str, **options: Any
+    ) -> list[Claim]:
+        return self._counted(await super().turn(settlements, queue, **options))
+
+    def _counted(self, claims: list[Claim]) -> list[Claim]:
         if size := sum(len(claim.jobs) for claim in claims):
             self.sizes.append(size)
-
-    def accepted(self, jobs: Sequence[NewJob], tickets: Sequence[Ticket]) -> None: ...
-    def claiming(self, queue: str) -> None: ...
-    def settled(self, settlements: Sequence[Settlement]) -> None: ...
-    def began(self, job: LeasedJob) -> None: ...
-    def left(self, job: LeasedJob) -> None: ...
-    def failed(self, job: LeasedJob, error: Exception) -> None: ...
+        return claims
 
 
 @asynccontextmanager
 async def claiming(app: App, **options: Any) -> AsyncIterator[tuple[Worker, list[int]]]:
     """Let a worker work; give it, and the sizes of its claims."""
-    claims = Claims()
-    async with working(watched_app(app, claims), **options) as worker:
+    claims = Claims(await app.lend())
+
+    async def lend() -> Store:
+        return claims
+
+    vars(app)["lend"] = lend
+    async with working(app, **options) as worker:
         yield worker, claims.sizes
 
 

@@ -19,7 +19,7 @@ from inturn.worker import way
 from inturn.worker.worker import Worker
 from tests.worker.conftest import SECONDS_MAX, until, working
 
-Door = Callable[[Any, Executor], Awaitable[Any]]
+Door = Callable[[Any, Any], Awaitable[Any]]
 
 
 async def in_a_group(send: Any) -> None:

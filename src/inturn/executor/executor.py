@@ -10,12 +10,12 @@ from inturn.executor.local import LocalExecutor
 from inturn.executor.report import ErrorHandler
 from inturn.executor.settings import ExecutorSettings, Seconds
 from inturn.model import events
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, InvalidSetting
 from inturn.model.lane import OnDead
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
-    from inturn.worker.durable import DurableExecutor
+    from inturn.worker.durable_executor import DurableExecutor
 
 
 class LocalOptions(TypedDict, total=False):
@@ -41,7 +41,6 @@ class DurableOptions(TypedDict, total=False):
     """What an executor with a store can be told. ``DurableExecutor`` explains it."""
 
     slots: int
-    queue_size: int
     enqueue_timeout: Seconds
     error_handler: ErrorHandler | None
     listeners: Sequence[events.Listener]
@@ -59,10 +58,12 @@ class Executor(LocalExecutor):
     @overload
     def __new__(cls, *, app: None = None, **settings: Unpack[LocalOptions]) -> Self: ...
     @overload
-    def __new__(cls, *, app: App, **settings: Unpack[DurableOptions]) -> DurableExecutor: ...
+    def __new__(  # type: ignore[misc]
+        cls, *, app: App, **settings: Unpack[DurableOptions]
+    ) -> DurableExecutor: ...
     def __new__(cls, *, app: App | None = None, **settings: Any) -> Any:
-        """Choose by whether there is an app."""
-        return object.__new__(cls if app is None else cls._with_a_store())
+        """Choose by whether there is an app. Python calls no ``__init__`` of another class."""
+        return object.__new__(cls) if app is None else _durable(cls, app, settings)
 
     @overload
     @classmethod
@@ -92,27 +93,29 @@ class Executor(LocalExecutor):
     ) -> Any:
         """Make one by ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; arguments count more."""
         if app is not None:
-            durable = cls._with_a_store()
             meaning = DurableOptions.__annotations__
             said = ExecutorSettings.said(environment, meaning=meaning, **overrides)
-            return durable(app=app, **said)
+            return _durable(cls, app, said)
         names = ExecutorSettings.__dataclass_fields__
         given = {name: overrides.pop(name) for name in list(overrides) if name in names}
         settings = ExecutorSettings.from_environment(environment, **given)
         return cls(**{name: getattr(settings, name) for name in names}, **overrides)
 
-    @classmethod
-    def _with_a_store(cls) -> type[DurableExecutor]:
-        """Return the class that this one stands for when there is an app."""
-        # Who needs no store does not load one: the only import that points up, for it is asked for
-        # by whoever has an app, and so has loaded what it needs.
-        from inturn.worker.durable import DurableExecutor
 
-        if issubclass(cls, DurableExecutor):
-            return cls
-        if cls is not Executor:  # Python calls no __init__ of what is of another class
-            raise BadInput(
-                f"{cls.__name__} is an executor without a store, and takes no app. Make it a "
-                f"subclass of inturn.DurableExecutor."
-            )
-        return DurableExecutor
+def _durable(cls: type[Executor], app: App, settings: dict[str, Any]) -> DurableExecutor:
+    """Return an executor with a store: its code is loaded, with all it needs, for an app alone."""
+    from inturn.worker.durable_executor import DurableExecutor
+
+    if cls is not Executor:
+        raise BadInput(
+            f"{cls.__name__} is an executor without a store, and takes no app. Make it a subclass "
+            f"of inturn.DurableExecutor."
+        )
+    here = LocalOptions.__annotations__.keys() - DurableOptions.__annotations__.keys()
+    if idle := sorted(here & settings.keys()):
+        raise InvalidSetting(
+            f"{', '.join(idle)} means nothing to an executor with a store: attempts and backoff "
+            f"are each job's own (@app.job(attempts=…, retry=…)), bounds and on_dead each queue's "
+            f"(store.configure(queue, QueueSettings(…)))."
+        )
+    return DurableExecutor(app=app, **settings)

@@ -40,6 +40,7 @@ class LaneView(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     round: int
     state: LaneState
+    head: int  # of a keyed lane: the first position that has not ended
     cursor: int
     last: int
     depth: int  # positions not claimed yet

@@ -11,7 +11,6 @@ from inturn.queue.app import App
 from inturn.queue.hooks import Hooks
 from inturn.queue.job import Job
 from inturn.testing.ledger import Ledger
-from inturn.worker.watcher import watched_jobs
 from inturn.worker.worker import Worker
 
 
@@ -55,8 +54,9 @@ class DrainWorker:
     def _begin(self, queues: Set[str]) -> None:
         self._queues, self._jobs = queues, dict(self._app.jobs)
         self._ledger.in_hand.clear()  # what others have taken is not this worker's to end
-        view = _view(self._app, self._ledger)
-        self._worker = Worker(view, queues=sorted(queues), concurrency=self._slots)
+        self._worker = Worker(
+            _view(self._app), queues=sorted(queues), concurrency=self._slots, observer=self._ledger
+        )
         self._running = asyncio.ensure_future(self._worker.run())
 
     async def end(self) -> None:
@@ -72,12 +72,12 @@ class DrainWorker:
         self._worker = self._running = None
 
 
-def _view(app: App, ledger: Ledger) -> App:
+def _view(app: App) -> App:
     """Return the app for a worker in this process, its store watched by the sandbox already."""
     view = copy(app)
     view.jobs = {kind: _here(job) for kind, job in app.jobs.items()}
     view.hooks = Hooks()  # the drain calls them; what surrounds an attempt is found by its job
-    return watched_jobs(view, ledger)
+    return view
 
 
 def _here(job: Job[Any, Any]) -> Job[Any, Any]:

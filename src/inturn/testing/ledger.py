@@ -17,20 +17,18 @@ from uuid import UUID
 from inturn.model.clock import Clock
 from inturn.model.errors import AttemptFailed, BadInput
 from inturn.model.job import LeasedJob, NewJob, Ticket
-from inturn.model.lease import Claim
-from inturn.policy.settlement import Outcome, Settlement
+from inturn.model.lease import Claim, Lease
+from inturn.policy.settlement import Outcome, Settlement, gives_back_rest
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.queue.job import Job
-from inturn.store.protocol import Store
 from inturn.testing.drained import Drained, End, Ran
 from inturn.testing.submission import Submission, submission
-from inturn.worker.watcher import Hand, WatchedStore, is_buried
 
 State = tuple[int, datetime]
 
 
 class Ledger:
-    """A watcher that remembers."""
+    """What a private store and the worker on it have told: ``PrivateStore`` and ``Observer``."""
 
     def __init__(self, clock: Clock, declared: Callable[[str], Job[Any, Any] | None]) -> None:
         self.submissions: dict[UUID, Submission] = {}
@@ -47,7 +45,7 @@ class Ledger:
         self._looking: dict[str, State] = {}
         self._waiting: set[asyncio.Event] = set()
 
-    # What a watcher hears
+    # What the store and the worker tell
 
     def accepted(self, jobs: Sequence[NewJob], tickets: Sequence[Ticket]) -> None:
         """Note what is new; a duplicate is a job that was noted before."""
@@ -86,9 +84,6 @@ class Ledger:
     def failed(self, job: LeasedJob, error: Exception) -> None:
         """Keep what a handler raised until its job is settled."""
         self._errors[job.id] = error
-
-    def left(self, job: LeasedJob) -> None:
-        """A handler's end says nothing yet: the settlement does."""
 
     def _note(self, outcome: Outcome, error: Exception | None) -> None:
         end = _end(outcome)
@@ -198,16 +193,43 @@ def _end(outcome: Outcome) -> End | None:
     return "dead" if is_buried(outcome) else "retried"
 
 
-class PrivateStore(WatchedStore):
-    """A store that tells a ledger, and hears from it when there may be work.
+class Hand:
+    """The jobs that a worker has claimed and not settled, as a watcher hears of them."""
 
-    On a clock that stands still a store's own waking would come late: it waits for real time.
-    """
+    def __init__(self) -> None:
+        self._held: dict[UUID, tuple[Lease, LeasedJob]] = {}
 
-    def __init__(self, store: Store, ledger: Ledger) -> None:
-        super().__init__(store, ledger)
-        self._ledger = ledger
+    def __len__(self) -> int:
+        return len(self._held)
 
-    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
-        """Sleep until work may have arrived in one of the queues."""
-        return await self._ledger.wait(frozenset(queues), timeout_seconds)
+    @property
+    def jobs(self) -> list[LeasedJob]:
+        """What it holds."""
+        return [job for _, job in self._held.values()]
+
+    def take(self, claims: Iterable[Claim]) -> None:
+        """Hold what was claimed."""
+        for claim in claims:
+            self._held.update((job.id, (claim.lease, job)) for job in claim.jobs)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Let go of what was settled; in a keyed lane, also of what that gives back."""
+        for outcome in settlement.outcomes:
+            self._held.pop(outcome.job.id, None)
+        lease = settlement.lease
+        if any(gives_back_rest(lease, outcome) for outcome in settlement.outcomes):
+            for id, (held, _) in list(self._held.items()):
+                if (held.token, held.lane) == (lease.token, lease.lane):
+                    del self._held[id]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._held.clear()
+
+
+def is_buried(outcome: Outcome) -> bool:
+    """Whether a verdict makes a dead letter: a retry does too, when the attempts are spent."""
+    verdict, job = outcome.verdict, outcome.job
+    if isinstance(verdict, Retry):
+        return verdict.counted and job.attempt >= job.attempts_max
+    return isinstance(verdict, Bury)

@@ -16,7 +16,8 @@ from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
 from inturn.testing.drain import Drain, raise_first
 from inturn.testing.drained import Drained
-from inturn.testing.ledger import Ledger, PrivateStore
+from inturn.testing.ledger import Ledger
+from inturn.testing.private_store import PrivateStore
 from inturn.testing.rehearsal import Rehearsed, rehearse, rehearsed_context
 from inturn.testing.submission import Expected, Submission
 

@@ -9,7 +9,7 @@ from functools import partial
 from math import isnan
 from random import Random
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -32,14 +32,34 @@ _DONE = Done()
 _PLAIN = RetryPolicy()
 
 
+class Observer(Protocol):
+    """Is told of attempts as they are made, on the thread where that is."""
+
+    def began(self, job: LeasedJob) -> None:
+        """Hear that a handler is about to be called."""
+        ...
+
+    def failed(self, job: LeasedJob, error: Exception) -> None:
+        """Hear what an attempt failed with, before the store knows of it."""
+        ...
+
+
 class Attempts:
     """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
     ``watch``: who ends what takes too long; None where someone else does, as for a child process.
     """
 
-    def __init__(self, job: Job[Any, Any], random: Random, *, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        job: Job[Any, Any],
+        random: Random,
+        *,
+        watch: Watch | None,
+        observer: Observer | None = None,
+    ) -> None:
         self._job = job
+        self._observer = observer
         self._random = random
         self._watch = watch
         self._is_surrounded = job.app.hooks.has_arounds
@@ -58,7 +78,7 @@ class Attempts:
         """Make an attempt with an ``async def`` that has no context and that nothing surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._job.arguments.decode(leased.payload)
+            args, kwargs = self._begin(leased)
             verdict: Verdict = self._done(await self._awaited(args, kwargs, leased))
         except BaseException as error:
             verdict = self._raised(leased, error)
@@ -68,7 +88,7 @@ class Attempts:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._job.arguments.decode(leased.payload)
+            args, kwargs = self._begin(leased)
             context = self._context(token, leased, way)
             if self._job.has_context:
                 args = [context, *args]
@@ -87,13 +107,20 @@ class Attempts:
         """Make an attempt with a handler that is a ``def``."""
         began = perf_counter()
         try:
-            args, kwargs = self._job.arguments.decode(leased.payload)
+            args, kwargs = self._begin(leased)
             if self._has_context:
                 args = [self._context(token, leased, way), *args]
             verdict: Verdict = self._done(self._called(args, kwargs, leased))
         except BaseException as error:
             verdict = self.failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
+
+    def _begin(self, leased: LeasedJob) -> tuple[list[Any], dict[str, Any]]:
+        """Return a handler's arguments."""
+        arguments = self._job.arguments.decode(leased.payload)
+        if self._observer is not None:
+            self._observer.began(leased)
+        return arguments
 
     def _raised(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt on the loop raised an error.
@@ -106,6 +133,8 @@ class Attempts:
 
     def failed(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt failed."""
+        if self._observer is not None and is_a(error, Exception):
+            self._observer.failed(leased, error)
         if is_a(error, PayloadMismatch):
             return Bury(str(error))
         try:

@@ -49,10 +49,6 @@ class Quarantine:
         self.waiting: str | None = None  # the queue whose suspect the worker empties itself for
         self.suspect: Run | None = None  # the one that runs
 
-    def learn(self, queue: str) -> None:
-        """Ask for suspects of one more queue, too."""
-        self._look_at[queue] = 0.0
-
     def is_closed(self, now: float, *, is_empty: bool, has_others: bool) -> bool:
         """Whether nothing may be claimed now. ``has_others``: there may be other work."""
         if self.suspect is not None:

@@ -65,10 +65,6 @@ class Watch:
         self._to_say: list[Callable[[], None]] = []  # when nobody is kept waiting by it
         self._thread = threading.Thread(target=self._run, name="inturn-watch", daemon=True)
 
-    def learn(self, kinds: Mapping[CodeType, str]) -> None:
-        """Know the handlers of more kinds."""
-        self._kinds.update(kinds)
-
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the loop that runs here, and every deadline, for the length of a block."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from random import Random
 from time import monotonic, perf_counter
-from typing import Any
 
 from inturn.executor import Executor
 from inturn.model import bounds, worker_events
@@ -18,8 +17,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
 from inturn.policy.verdict import Retry
 from inturn.queue.app import App
-from inturn.queue.job import Job
-from inturn.worker.attempt import Attempts
+from inturn.worker.attempt import Attempts, Observer
 from inturn.worker.beside import beside
 from inturn.worker.children import Children
 from inturn.worker.declared import checked_app, codes_of, queues_of
@@ -52,7 +50,8 @@ class Worker:
     - ``lease_seconds``: how long after this worker died its jobs are taken back at the earliest;
     - ``sweep_seconds``: how often it looks for jobs that others lost;
     - ``loop_seconds_max``: how long a handler may block the event loop before the log names it;
-    - ``listeners``: called with each event of ``inturn.model.worker_events``.
+    - ``listeners``: called with each event of ``inturn.model.worker_events``;
+    - ``observer``: told of each attempt that begins or fails in this process.
 
     It claims what it can start soon. A lane whose jobs turn out to take a second or more gives back
     those behind the one that runs, and so does a job without a key that found no slot for a second.
@@ -74,6 +73,7 @@ class Worker:
         loop_seconds_max: float = 1.0,
         name: str | None = None,
         listeners: Sequence[worker_events.Listener] = (),
+        observer: Observer | None = None,
     ) -> None:
         self.app, self.name = checked_app(app), named(name)
         self.queues = queues_of(app) if queues is None else listed("queues", queues)
@@ -91,9 +91,10 @@ class Worker:
         self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         in_processes = [job for job in app.jobs.values() if job.in_process]
         self._children = Children(in_processes, self._watch)
-        self._random = Random()
+        random = Random()
         self._attempts = {
-            kind: Attempts(job, self._random, watch=self._watch) for kind, job in app.jobs.items()
+            kind: Attempts(job, random, watch=self._watch, observer=observer)
+            for kind, job in app.jobs.items()
         }
         self._hands = Hands(
             self._attempts,
@@ -143,6 +144,7 @@ class Worker:
         is an error. Cancelled, it gives back what runs, as by ``stop_now``. It runs once.
         """
         self._once.enter()
+        until_empty = until_empty or self._last_look.is_wanted
         self._last_look = LastLook(emptied, until_empty=until_empty, heir_of=heir_of)
         self._began = began
         self._loop = asyncio.get_running_loop()
@@ -202,27 +204,10 @@ class Worker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._hurry)
 
-    def let_go(self) -> None:
-        """Take nothing more, and give back what runs if it can be cancelled; finish the rest.
-
-        On the worker's own loop.
-        """
-        self.stop()
-        self._hands.cancel()
-
-    def learn(self, job: Job[Any, Any]) -> None:
-        """Take jobs of one more kind, and from its queue, though they were declared since.
-
-        On the worker's own loop; not of ``process=True``, whose processes know what they know.
-        """
-        self.app.jobs[job.kind] = job
-        self._attempts[job.kind] = Attempts(job, self._random, watch=self._watch)
-        self._watch.learn(codes_of(job))
-        if job.options.queue not in self.queues:
-            self._quarantine.learn(job.options.queue)
-            self.queues.append(job.options.queue)
-        self.kinds = tuple(sorted(self.app.jobs))
-        self._ready.add_all()
+    def drain(self) -> None:
+        """Stop as soon as nothing is left that may be run now. From any thread."""
+        self._last_look.is_wanted = True
+        self._rouse()
 
     @property
     def running(self) -> int:

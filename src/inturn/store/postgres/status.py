@@ -120,6 +120,7 @@ def _lane_view(queue: str, row: Any) -> LaneView:
         priority=row["priority"],
         round=row["round"],
         state=LaneState(row["state"]),
+        head=row["head"],
         cursor=row["cursor"],
         last=row["last"],
         depth=row["depth"],

@@ -50,6 +50,7 @@ def view(connection: sqlite3.Connection, gate: int, lane: LaneRow) -> LaneView:
         priority=lane.priority,
         round=lane.round,
         state=state(gate, lane),
+        head=lane.head,
         cursor=lane.cursor,
         last=lane.last,
         depth=lane_row.depth(connection, lane),

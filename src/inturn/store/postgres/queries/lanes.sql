@@ -1,7 +1,7 @@
 -- Lanes of queue $1 in the order of their ids, after $3; with $2, the one of that key.
 -- $4: how many at most. The first state in the list that holds is the lane's: what a person has to
 -- do comes before what a worker does, and that before what time does.
-select l.id, l.key, l.kind, l.priority, l.round, l.cursor, t.last, l.ready_at, l.halted_job,
+select l.id, l.key, l.kind, l.priority, l.round, l.head, l.cursor, t.last, l.ready_at, l.halted_job,
        l.paused_by, w.depth,
        case when l.halted_at is not null then 'halted'
             when l.paused_at is not null then 'paused'
