@@ -121,8 +121,9 @@ async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be
             return await CallTransaction(transaction, app).enqueue(batch)
 
     twice = r"^this call of 'answer', job {}, stands twice in the batch, and would run once: .*\.$"
-    async with App(url) as app, Executor(app=app) as executor:
-        one, other = calls(app)
+    app = App(url)
+    one, other = calls(app)
+    async with app, Executor(app=app) as executor:
         for batch in ([one, other, one], [one, copy(one)]):
             with pytest.raises(BadInput, match=twice.format(one.id)):
                 await app.submit_many(batch)
