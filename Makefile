@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench bench-peers bench-engine bench-executor bench-worker bench-against chaos clean
+.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-executor bench-worker bench-against chaos clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,17 @@ demo: $(STAMP) ## Show what inturn does, in a minute
 
 # Many tests wait, for a lease to run out or a process to start: eight at a time keep two cores busy,
 # four do not. On a server that is given they share its connections, of which there may be a hundred.
-PYTEST := $(BIN)/python -m pytest -n $(if $(INTURN_TEST_POSTGRES),4,8) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(if $(INTURN_TEST_POSTGRES),4,8) --dist worksteal
+QUICK := $(addprefix tests/,unit contract queue executor worker cli simulation testing)
 
-test: $(STAMP) ## Run the tests, with a real PostgreSQL (ARGS="-k lanes" to choose)
-	$(PYTEST) $(ARGS)
+test-quick: $(STAMP) ## Run the quick tests on SQLite, in a minute (ARGS="-k lanes" to choose)
+	$(PYTEST) -m "not slow and not medium and not postgres" $(QUICK) $(ARGS)
+
+test: $(STAMP) ## Run all but the slow tests, with a real PostgreSQL, in four minutes
+	$(PYTEST) -m "not slow" --ignore=tests/model $(ARGS)
+
+test-all: $(STAMP) ## Run every test, and the contract on PostgreSQL 16, too
+	$(PYTEST) $(if $(ARGS),$(ARGS),--write-durations)
 ifeq ($(ARGS)$(INTURN_TEST_POSTGRES),)
 	INTURN_TEST_POSTGRES_VERSION=16 $(PYTEST) tests/contract tests/plans/test_postgres.py -k "not sqlite"
 endif
@@ -61,7 +68,8 @@ bench-against: $(STAMP) ## Measure beside another checkout (OLD=<checkout with i
 chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then verify both stores for minutes
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000) --store postgres --seconds $(or $(SECONDS_MAX),180)
-	$(BIN)/python -m tests.verify $(ARGS)
+	$(BIN)/python -m tests.chaos $(ARGS)
+	$(BIN)/python -m tests.verify
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

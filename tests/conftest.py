@@ -6,9 +6,11 @@ import asyncio
 import gc
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,14 +41,46 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # without waiting for the disk, which other tests keep busy.
 UNSYNCED = {"fsync": "off"}
 
-# Begun last, the longest would leave nothing to do for those who run the others.
-SLOWEST = ("verify", "processes", "worker", "executor")
+
+# How long each test takes that is not quick, written anew by `make test-all`. It is a file and not
+# a mark on each: no one has to measure, and to move the mark when a test grows or shrinks.
+DURATIONS = Path(__file__).with_name("durations.txt")
+MEDIUM_SECONDS, SLOW_SECONDS = 0.3, 3.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-durations", action="store_true", help=f"write {DURATIONS.name}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest directories first, each in its own order."""
-    places = {Path(__file__).parent / name: place for place, name in enumerate(SLOWEST)}
-    items.sort(key=lambda item: places.get(item.path.parent, len(places)))
+    """Mark what takes long, and what needs a PostgreSQL server."""
+    lines = DURATIONS.read_text(encoding="utf-8").splitlines()
+    seconds = {test: float(said) for said, test in (line.split() for line in lines)}
+    for item in items:
+        if (took := seconds.get(item.nodeid.partition("[")[0], 0.0)) > MEDIUM_SECONDS:
+            item.add_marker(pytest.mark.slow if took > SLOW_SECONDS else pytest.mark.medium)
+        fixtures = getattr(item, "fixturenames", ())
+        params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if {"postgres_server", "private_postgres"} & {*fixtures} or any(
+            isinstance(value, str) and value == "postgres" for value in params
+        ):
+            item.add_marker(pytest.mark.postgres)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Write down how long each test took, the longest of its cases, if that was asked for."""
+    if not config.getoption("write_durations"):
+        return
+    cases: dict[str, float] = defaultdict(float)
+    for report in (one for some in terminalreporter.stats.values() for one in some):
+        if isinstance(report, pytest.TestReport):
+            cases[report.nodeid] += report.duration
+    tests: dict[str, float] = defaultdict(float)
+    for case, took in cases.items():
+        test = case.partition("[")[0]
+        tests[test] = max(tests[test], took)
+    long = [f"{took:.1f} {test}\n" for test, took in sorted(tests.items()) if took > MEDIUM_SECONDS]
+    DURATIONS.write_text("".join(long), encoding="utf-8")
 
 
 @pytest.hookimpl(trylast=True)
@@ -97,13 +131,11 @@ def migrated_url(postgres_server: DatabaseServer, migrated_database: str) -> Ite
         yield url
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The url of an empty store of each sort, ready for an app."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "memory":
-        return "sqlite:///:memory:"
     found: str = request.getfixturevalue("migrated_url")
     return found
 

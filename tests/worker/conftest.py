@@ -18,12 +18,10 @@ from inturn.worker.worker import Worker
 SECONDS_MAX = 60.0  # for anything in these tests that could hang, on a machine that is busy
 
 
-@pytest_asyncio.fixture(params=["sqlite", "memory", "postgres"])
+@pytest_asyncio.fixture(params=["sqlite", "postgres"])
 async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[App]:
     """An app with nothing declared on it; afterwards its store must hold together."""
-    if request.param == "memory":
-        url = "sqlite:///:memory:"
-    elif request.param == "sqlite":
+    if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'work.db'}"
     else:
         url = request.getfixturevalue("migrated_url")
