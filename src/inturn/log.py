@@ -144,11 +144,12 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 log,
                 logging.ERROR,
                 event.traceback,
-                "worker %s: a job (%s) is dead: %s; look with `inturn dead show %s`",
+                "worker %s: job %s (%s) failed for good: %s. Details: `inturn jobs show %s`",
                 event.worker,
+                event.job,
                 event.kind,
                 _clause(event.reason),
-                event.job,
+                event.job.hex[-8:],
             )
         case worker_events.BuriedDeadly():
             log.error(

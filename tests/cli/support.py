@@ -14,7 +14,6 @@ import subprocess
 import sys
 import termios
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -209,7 +208,3 @@ async def bury(store: Store, number: int, queue: str = "mail", kind: str = "send
     """Make some dead letters without a key."""
     await store.enqueue([NewJob(kind=kind, queue=queue) for _ in range(number)])
     return await settle_next(store, queue, *[Bury("no address")] * number)
-
-
-def write_pyproject(folder: Path, text: str) -> None:
-    (folder / "pyproject.toml").write_text(text, encoding="utf-8")

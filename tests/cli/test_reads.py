@@ -1,395 +1,265 @@
-"""Commands that look: each shows what the store holds, to people and as JSON."""
+"""Commands that look: what they show to people, and to programs as JSON."""
 
 from __future__ import annotations
 
+import json
 import re
-from datetime import datetime
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from inturn.cli.text import short_id
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.protocol import Store
 from tests.cli.support import Cli, bury, halt_lane, settle_next
 
+SHAPES = Path(__file__).parents[2] / "docs/reference/json.md"
 
-def test_status_shows_every_queue_with_depth_age_gate_pause_bounds_and_halts(cli: Cli) -> None:
-    async def seed(store: Store) -> None:
-        await halt_lane(store)
-        await store.configure("mail", QueueSettings(depth_max=1000, lane_depth_max=10))
-        await store.enqueue([NewJob(kind="send", queue="mail") for _ in range(4)])
-        await settle_next(store, "mail", Retry(600, "later"), Bury("no address"))
-        await store.enqueue([NewJob(kind="send", queue="mail", delay_seconds=900)])
-        await store.pause("mail", by="ann")
-        await store.open_gate("mail", 3)
 
+async def seed(store: Store) -> None:
+    """Make jobs in most states: a halted lane in orders; retrying, dead and scheduled mails."""
+    await halt_lane(store)
+    await store.configure("mail", QueueSettings(depth_max=1000, lane_depth_max=10))
+    await store.enqueue([NewJob(kind="send", queue="mail") for _ in range(4)])
+    await settle_next(store, "mail", Retry(600, "later"), Bury("no address"))
+    await store.enqueue([NewJob(kind="send", queue="mail", delay_seconds=900)])
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+# Status and workers
+
+
+def test_status_counts_jobs_and_says_what_holds_them_up(cli: Cli) -> None:
     cli.store(seed)
-    document = cli.json("status")
-    assert datetime.fromisoformat(document["at"]).tzinfo is not None
-    mail, orders = document["queues"]
-    states = ("waiting", "running", "scheduled", "retrying", "blocked", "dead")
-    assert [mail[state] for state in states] == [2, 0, 1, 1, 0, 1]
-    assert (mail["name"], mail["gate"], mail["paused_by"]) == ("mail", 3, "ann")
-    assert (mail["depth_max"], mail["lane_depth_max"], mail["on_dead"]) == (1000, 10, "skip")
-    assert datetime.fromisoformat(mail["oldest_at"]) <= datetime.fromisoformat(document["at"])
-    assert (orders["name"], orders["halted"], orders["on_dead"]) == ("orders", 1, "halt")
+    cli.store(lambda store: store.pause("mail", by="ann"))
+    cli.store(lambda store: store.open_gate("mail", 3))
+    head, mail, orders, blank, *notes = cli("status").lines
+    assert head.split() == [
+        "queue", "waiting", "running", "scheduled", "retrying", "dead", "oldest", "done/hour",
+    ]  # fmt: skip
+    assert mail.split()[:6] == ["mail", "2", "0", "1", "1", "1"]
+    assert orders.split()[:6] == ["orders", "2", "0", "0", "0", "1"]
+    assert (blank, notes) == (
+        "",
+        [
+            "mail: paused by ann, open up to round 3, at most 1,000 jobs, at most 10 of one key",
+            "orders: 1 lane halted (`inturn lanes list orders --state halted`)",
+            "No worker is running. Start one: `inturn work MODULE:APP`",
+        ],
+    )
 
-    head, *rows = cli("status").lines
-    assert head.split()[:7] == ["queue", *states]
-    assert [row.split()[:7] for row in rows] == [
-        ["mail", "2", "0", "1", "1", "0", "1"],
-        ["orders", "2", "0", "0", "0", "0", "1"],
-    ]
-    assert rows[0].endswith("paused by ann, gate at round 3, at most 1,000 jobs, at most 10 a lane")
-    assert rows[1].endswith("1 lane halted")
+
+def test_status_names_the_queues_that_no_worker_serves(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(seed)
+    worker = WorkerView(id="w1", host="h", pid=1, version="1", queues=("mail",), kinds=("send",))
+    sqlite_cli.store(lambda store: store.beat(worker))
+    said = "No worker takes jobs from orders. Start one: `inturn work MODULE:APP`"
+    assert sqlite_cli("status").lines[-1] == said
+
+
+def test_status_counts_what_was_done_within_the_hour(sqlite_cli: Cli) -> None:
+    async def work(store: Store) -> None:
+        await store.enqueue([NewJob(kind="k")])
+        [claim] = await store.claim("default", jobs_max=1, worker="w1")
+        outcome = Outcome(claim.jobs[0], Done(), seconds=0.1)
+        await store.settle([Settlement(claim.lease, [outcome])], worker="w1")
+
+    sqlite_cli.store(work)
+    assert sqlite_cli("status").lines[1].split() == ["default", "0", "0", "0", "1"]
+
+
+def test_workers_are_listed_with_those_that_fell_silent(
+    sqlite_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sqlite_cli("workers").out == "No workers. Start one: `inturn work MODULE:APP`\n"
+    worker = WorkerView(id="w1", host="h", pid=1, version="1", queues=("mail",), kinds=("send",))
+    sqlite_cli.store(lambda store: store.beat(worker))
+    assert rows(sqlite_cli("workers").out)[1][0] == "w1"
+    assert sqlite_cli.json("workers")["workers"][0]["silent"] is False
+    monkeypatch.setattr("inturn.cli.status.WORKER_SEEN_SECONDS", -1.0)
+    assert " ago " in sqlite_cli("workers").out
+    assert sqlite_cli.json("workers")["workers"][0]["silent"] is True
+
+
+# Jobs
+
+
+def test_jobs_that_are_finished_are_listed_only_when_asked_for(cli: Cli) -> None:
+    cli.store(seed)
+    cli.store(lambda store: store.enqueue([NewJob(kind="done", queue="d")]))
+    cli.store(lambda store: settle_next(store, "d", Done()))
+    [cancelled] = cli.store(lambda store: store.enqueue([NewJob(kind="gone", queue="d")]))
+    cli.store(lambda store: store.cancel(cancelled.id, by="ann"))
+    kinds = {row[2] for row in rows(cli("jobs", "list").out)[1:]}
+    assert kinds == {"orders", "mail"}
+    assert len(cli.json("jobs", "list")["jobs"]) == 8
+    assert len(cli.json("jobs", "list", "--all")["jobs"]) == 10
+    [done] = cli.json("jobs", "list", "--state", "done")["jobs"]
+    assert done["kind"] == "done"
+    assert cli("jobs", "list", "--queue", "d").out == "No unfinished jobs. For all: --all.\n"
+
+
+def test_a_list_of_jobs_says_what_each_waits_for(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(seed)
+    said = sqlite_cli("jobs", "list").out
+    assert re.search(r"retrying +mail +send +\S+ +1/5 +in (9m|10m) later", said)
+    assert re.search(r"dead +mail +send +\S+ +1/5 +no address", said)
+    assert re.search(r"scheduled +mail +send +\S+ +in 1[45]m", said)
+    assert re.search(r"waiting +orders +order +c-7 +\S+ +behind 1", said)
+
+
+def test_a_list_goes_on_where_it_ended(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(seed)
+    first = sqlite_cli.json("jobs", "list", "--limit", "5")
+    assert f"--cursor {first['cursor']}" in sqlite_cli("jobs", "list", "--limit", "5").out
+    rest = sqlite_cli.json("jobs", "list", "--cursor", first["cursor"])
+    ids = [job["id"] for job in first["jobs"] + rest["jobs"]]
+    assert (len(first["jobs"]), len(set(ids)), rest["cursor"]) == (5, 8, None)
+
+
+def test_a_job_is_shown_and_explained_by_the_end_of_its_id(cli: Cli) -> None:
+    cli.store(seed)
+    job = cli.json("jobs", "list", "--queue", "orders", "--state", "dead")["jobs"][0]
+    for name in (job["id"], job["id"][-8:], job["id"][-12:].upper()):
+        shown = dict(line.split(maxsplit=1) for line in cli("jobs", "show", name).lines[:5])
+        assert (shown["job"], shown["state"]) == (job["id"], "dead")
+        assert shown["reason"] == "HTTP 400: unknown SKU"
+    assert "HTTP 400: unknown SKU" in cli("jobs", "explain", job["id"][-8:]).out
+
+
+def test_an_id_that_is_nobodys_or_two_jobs_is_refused(cli: Cli) -> None:
+    def alike(number: int) -> NewJob:
+        return NewJob(kind="k", id=UUID(f"01a1f099-102b-7103-935{number}-623c432480c2"))
+
+    cli.store(lambda store: store.enqueue([alike(8), alike(9)]))
+    both = cli("jobs", "show", "432480c2")
+    assert (both.code, both.out) == (2, "")
+    assert str(alike(8).id) in both.err
+    assert str(alike(9).id) in both.err
+    assert cli("jobs", "show", "9-623c432480c2").code == 0
+    nobody = cli("jobs", "show", "00000000")
+    assert (nobody.code, "no job's id ends with 00000000" in nobody.err) == (1, True)
+    for wrong in ("432480c", "orders-1", "x" * 32):
+        assert "Give all of it, or the last 8 characters" in cli("jobs", "show", wrong).err
+
+
+def test_a_result_is_shown_and_text_from_outside_cannot_move_the_cursor(sqlite_cli: Cli) -> None:
+    async def work(store: Store) -> None:
+        await store.enqueue([NewJob(kind="k", key="\x1b[2J")])
+        [claim] = await store.claim("default", jobs_max=1, worker="w1")
+        outcome = Outcome(claim.jobs[0], Done(result='{"sum": 3}', result_seconds=60.0))
+        await store.settle([Settlement(claim.lease, [outcome])], worker="w1")
+
+    sqlite_cli.store(work)
+    [job] = sqlite_cli.json("jobs", "list", "--all")["jobs"]
+    assert sqlite_cli.json("jobs", "show", job["id"])["result"] == {"sum": 3}
+    said = sqlite_cli("jobs", "show", job["id"]).out
+    assert 'result     {"sum": 3}' in said
+    assert ("\\x1b[2J" in said, "\x1b" in said) == (True, False)
+
+
+def test_dead_jobs_are_listed(cli: Cli) -> None:
+    mails = cli.store(lambda store: bury(store, 2))
+    cli.store(halt_lane)
+    head, *found = rows(cli("dead", "list").out)
+    assert head == ["job", "queue", "kind", "key", "died", "tries", "reason"]
+    assert {row[0] for row in found} > {short_id(job) for job in mails}
+    [order] = cli.json("dead", "list", "--queue", "orders")["dead"]
+    assert (order["reason"], order["state"]) == ("HTTP 400: unknown SKU", "dead")
+
+
+# Lanes and queues
+
+
+def test_lanes_are_listed_with_what_they_wait_for(cli: Cli) -> None:
+    first, *_ = cli.store(halt_lane)
+    head, row = cli("lanes", "list", "orders").lines
+    assert head.split() == ["key", "state", "waiting", "next", "kind", "round", "note"]
+    assert row.split()[:2] == ["c-7", "halted"]
+    assert row.endswith(f"on dead job {short_id(first)}")
+    assert cli("lanes", "list", "orders", "--state", "ready").out == "No lanes.\n"
+    assert cli.json("lanes", "list", "orders")["lanes"][0]["halted_job"] == str(first)
+
+
+def test_an_unknown_queue_is_refused(sqlite_cli: Cli) -> None:
+    for command in (("jobs", "list", "--queue"), ("dead", "list", "--queue"), ("lanes", "list")):
+        ran = sqlite_cli(*command, "mial")
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.splitlines() == [
+            "inturn: there is no queue 'mial': nothing was ever submitted to it.",
+            "List queues: `inturn queues list`. Make one: `inturn queues set`.",
+        ]
 
 
 def test_an_empty_store_says_so(sqlite_cli: Cli) -> None:
-    assert sqlite_cli("status").out == "No queues yet: nothing was ever submitted.\n"
-    assert sqlite_cli("jobs", "list").out == "No such jobs.\n"
-    assert sqlite_cli("dead", "list").out == "No dead letters.\n"
+    assert sqlite_cli("status").out == "No jobs were ever submitted to this store.\n"
+    assert sqlite_cli("jobs", "list", "--all").out == "No jobs.\n"
+    assert sqlite_cli("dead", "list").out == "No dead jobs.\n"
     assert sqlite_cli("queues", "list").out == "No queues yet.\n"
-    assert sqlite_cli("workers").out == "No worker was heard of lately.\n"
     assert sqlite_cli.json("jobs", "list") == {"jobs": [], "cursor": None}
 
 
-def test_jobs_are_listed_by_state_queue_kind_and_key(cli: Cli) -> None:
-    ids = cli.store(halt_lane)
-    mails = cli.store(lambda store: bury(store, 2))
-
-    def listed(*filters: str) -> list[UUID]:
-        return [UUID(job["id"]) for job in cli.json("jobs", "list", *filters)["jobs"]]
-
-    assert listed() == [*ids, *mails]
-    assert listed("--state", "dead") == [ids[0], *mails]
-    assert listed("--queue", "orders") == ids
-    assert listed("--kind", "send") == mails
-    assert listed("--key", "c-7", "--state", "waiting") == ids[1:]
-    table = cli("jobs", "list", "--queue", "orders").lines
-    assert [line.split()[:5] for line in table[1:]] == [
-        [str(id), state, "orders", "order", "c-7"]
-        for id, state in zip(ids, ("dead", "waiting", "waiting"), strict=True)
-    ]
-    assert "HTTP 400: unknown SKU" in table[1]
+# The page that promises the shapes of JSON
 
 
-def test_a_list_says_what_waiting_jobs_wait_for(cli: Cli) -> None:
-    jobs = [
-        NewJob(kind="given-back", queue="q"),
-        NewJob(kind="first", queue="q", key="c-7"),
-        NewJob(kind="second", queue="q", key="c-7"),
-        NewJob(kind="open", queue="q", round=3),
-        NewJob(kind="gated", queue="q", round=4),
-        NewJob(kind="paused", queue="shut"),
-    ]
-
-    async def seed(store: Store) -> None:
-        await store.enqueue(jobs)
-        await store.open_gate("q", 3)
-        await store.pause("shut", by="ann")
-        [claim] = await store.claim("q", jobs_max=1, worker="w1", kinds=["given-back"])
-        outcome = Outcome(claim.jobs[0], Release())
-        await store.settle([Settlement(claim.lease, [outcome])], worker="w1")
-
-    cli.store(seed)
-    head, *rows = cli("jobs", "list").lines
-    at = head.index("what")
-    assert [row[at:] for row in rows] == [
-        "ready",
-        "first in line",
-        "behind 1",
-        "first in line",
-        "held until round 4",
-        "queue paused by ann",
-    ]
+def _shape(value: Any) -> Any:
+    """Return the fields of a document, and of the first thing in each list in it."""
+    match value:
+        case dict():
+            return {name: _shape(one) for name, one in value.items()}
+        case [first, *_]:
+            return [_shape(first)]
+        case _:
+            return None
 
 
-def test_a_list_goes_on_at_its_cursor(cli: Cli) -> None:
-    jobs = [NewJob(kind="k", queue="q") for _ in range(5)]
-    cli.store(lambda store: store.enqueue(jobs))
-    first = cli.json("jobs", "list", "--limit", "3")
-    rest = cli.json("jobs", "list", "--limit", "3", "--cursor", first["cursor"])
-    assert [UUID(job["id"]) for job in first["jobs"] + rest["jobs"]] == [job.id for job in jobs]
-    assert (len(first["jobs"]), rest["cursor"]) == (3, None)
-    shown = cli("jobs", "list", "--limit", "3")
-    assert len(shown.lines) == 4
-    assert shown.err == f"There is more: the same with --cursor {first['cursor']}\n"
-    assert cli("jobs", "list", "--limit", "5").err == ""
-
-
-def test_a_long_list_comes_in_pages_under_one_header(sqlite_cli: Cli) -> None:
-    jobs = [NewJob(kind="k", queue="q") for _ in range(1_100)]
-    sqlite_cli.store(lambda store: store.enqueue(jobs))
-    lines = sqlite_cli("jobs", "list", "--limit", "1050").lines
-    assert len(lines) == 1_051
-    assert [line for line in lines if line.startswith("job ")] == [lines[0]]
-    document = sqlite_cli.json("jobs", "list", "--limit", "3000")
-    assert [UUID(job["id"]) for job in document["jobs"]] == [job.id for job in jobs]
-    assert document["cursor"] is None
-
-
-def test_a_job_is_shown_with_its_payload_errors_and_result(cli: Cli) -> None:
-    job = NewJob(
-        kind="k", payload='{"price": 10.50, "big": 12345678901234567890123}', timeout_seconds=90
-    )
-
-    async def seed(store: Store) -> None:
-        await store.enqueue([job])
-        await settle_next(store, "default", Retry(0, "boom\nand more"), Done(result='{"ok": true}'))
-
-    cli.store(seed)
-    ran = cli("jobs", "show", str(job.id), "--json")
-    assert '"price": 10.50' in ran.out
-    assert '"big": 12345678901234567890123' in ran.out
-    document = ran.document
-    assert (document["id"], document["state"]) == (str(job.id), "done")
-    assert document["result"] == {"ok": True}
-    shown = cli("jobs", "show", str(job.id)).out
-    assert f"job       {job.id}\nstate     done\n" in shown
-    assert "timeout   1m30s\n" in shown
-    assert 'result    {"ok": true}\n' in shown
-
-
-def test_a_result_that_was_lost_is_shown_as_lost(cli: Cli) -> None:
-    job = NewJob(kind="k")
-
-    async def seed(store: Store) -> None:
-        await store.enqueue([job])
-        await settle_next(store, "default", Done(result_lost="it is no JSON."))
-
-    cli.store(seed)
-    document = cli.json("jobs", "show", str(job.id))
-    assert (document["result"], document["result_lost"]) == (None, "it is no JSON.")
-    assert "result    could not be kept: it is no JSON.\n" in cli("jobs", "show", str(job.id)).out
-
-
-def test_a_failure_is_shown_with_where_it_failed(cli: Cli) -> None:
-    trace = 'Traceback (most recent call last):\n  File "shop.py", line 7, in pay\nKeyError: 1'
-    job = NewJob(kind="k")
-
-    async def seed(store: Store) -> None:
-        await store.enqueue([job])
-        await settle_next(
-            store, "default", Retry(0, "KeyError: 1", traceback=trace), Retry(0, "killed")
-        )
-
-    def shown(*command: str) -> None:
-        errors = cli.json(*command, str(job.id))["errors"]
-        assert [error["traceback"] for error in errors[:2]] == [trace, None]
-        out = cli(*command, str(job.id)).out
-        assert 'File "shop.py", line 7, in pay' in out
-        assert out.count("Traceback") == sum(error["traceback"] is not None for error in errors)
-
-    cli.store(seed)
-    shown("jobs", "show")
-    cli.store(lambda store: settle_next(store, "default", Bury("no", traceback=trace)))
-    shown("dead", "show")
-
-
-def test_a_running_job_is_shown_with_how_far_it_is(cli: Cli) -> None:
-    job = NewJob(kind="k")
-
-    async def seed(store: Store) -> None:
-        await store.enqueue([job])
-        [claim] = await store.claim("default", jobs_max=1, worker="w1")
-        await store.progress(claim.lease, job.id, fraction=0.4, note="copying")
-
-    cli.store(seed)
-    shown = cli("jobs", "show", str(job.id))
-    assert "progress     40% copying, said 20" in shown.out
-    document = cli.json("jobs", "show", str(job.id))["progress"]
-    assert (document["fraction"], document["note"]) == (0.4, "copying")
-
-
-def test_only_a_job_with_a_key_is_shown_behind_others(cli: Cli) -> None:
-    def shown(key: str | None) -> tuple[str, str]:
-        jobs = [NewJob(kind="k", queue="q", key=key) for _ in range(3)]
-        cli.store(lambda store: store.enqueue(jobs))
-        one = cli("jobs", "show", str(jobs[2].id)).out
-        listed = cli("jobs", "list", "--queue", "q").lines[-1]
-        [place] = [line for line in one.splitlines() if line.startswith("place")]
-        return place, listed
-
-    place, listed = shown("c-7")
-    assert re.search(r" 3 of lane \d+, behind 2$", place)
-    assert listed.endswith(" behind 2")
-    place, listed = shown(None)
-    assert re.search(r" 3 of lane \d+, claimed after 2; it waits for none of them$", place)
-    assert listed.endswith(" claimed after 2")
-
-
-def test_a_job_is_explained(cli: Cli) -> None:
-    first, second, _ = cli.store(halt_lane)
-    said = cli("jobs", "explain", str(second)).out
-    assert said.startswith(f"It waits in lane 'c-7' behind 1 job, the first of them {first}")
-    document = cli.json("jobs", "explain", str(second))
-    assert document == {"job": str(second), "explanation": said.rstrip("\n")}
-
-
-def test_lanes_are_listed_by_state_and_key(cli: Cli) -> None:
+def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
     first, *_ = cli.store(halt_lane)
-    cli.store(lambda store: store.enqueue([NewJob(kind="order", queue="orders", key="c-8")]))
-    cli.store(lambda store: store.enqueue([NewJob(kind="order", queue="orders")]))
-    lanes = cli.json("lanes", "list", "orders")["lanes"]
-    assert [(lane["key"], lane["state"]) for lane in lanes] == [
-        ("c-7", "halted"),
-        ("c-8", "ready"),
-        (None, "ready"),
-    ]
-    [halted] = cli.json("lanes", "list", "orders", "--state", "halted")["lanes"]
-    assert (halted["halted_job"], halted["depth"]) == (str(first), 3)
-    [ready] = cli.json("lanes", "list", "orders", "--key", "c-8")["lanes"]
-    assert ready["key"] == "c-8"
-    [row] = cli("lanes", "list", "orders", "--state", "ready", "--limit", "1").lines[1:]
-    assert row.split()[:2] == ["c-8", "ready"]
-    assert "(open)" in cli("lanes", "list", "orders").out
-
-
-@pytest.mark.parametrize("state", ["halted", "leased", "sleeping", "ready", "paused", "idle"])
-def test_a_lane_is_explained_by_the_job_that_keeps_it(cli: Cli, state: str) -> None:
-    async def seed(store: Store) -> None:
-        if state == "halted":
-            await halt_lane(store)
-            return
-        await store.enqueue([NewJob(kind="order", queue="orders", key="c-7")])
-        if state == "leased":
-            await store.claim("orders", jobs_max=1, worker="w1")
-        elif state == "sleeping":
-            await settle_next(store, "orders", Retry(600, "later"))
-        elif state == "paused":
-            await store.pause("orders", key="c-7", by="ann")
-        elif state == "idle":
-            await settle_next(store, "orders", Done())
-
-    cli.store(seed)
-    said = cli("lanes", "explain", "orders", "c-7").lines
-    assert said[0].startswith(f"Lane 'c-7' of queue 'orders' is {state}; ")
-    telling = {
-        "halted": "It is dead since",
-        "leased": "It is running on worker w1",
-        "sleeping": "It waits to retry at",
-        "ready": "It is ready, but no live worker",
-        "paused": "It is held: lane 'c-7' was paused by ann",
+    job = str(cli.store(lambda store: bury(store, 1))[0])
+    worker = WorkerView(id="w1", host="h", pid=1, version="1", queues=("mail",), kinds=("send",))
+    cli.store(lambda store: store.beat(worker))
+    calls = {
+        "submit": ("submit", "k"),
+        "status": ("status",),
+        "workers": ("workers",),
+        "jobs list": ("jobs", "list", "--state", "dead", "--queue", "orders"),
+        "jobs show": ("jobs", "show", str(first)),
+        "jobs explain": ("jobs", "explain", job),
+        "dead list": ("dead", "list", "--queue", "orders"),
+        "lanes list": ("lanes", "list", "orders"),
+        "lanes pause": ("lanes", "pause", "orders", "c-7", "--by", "ann"),
+        "lanes retry": ("lanes", "retry", "orders", "c-7"),
+        "queues list": ("queues", "list"),
+        "queues set": ("queues", "set", "mail"),
+        "queues pause": ("queues", "pause", "mail", "--by", "ann"),
+        "queues open-gate": ("queues", "open-gate", "mail", "2"),
+        "jobs retry": ("jobs", "retry", job),
+        "jobs cancel": ("jobs", "cancel", job, "--by", "ann"),
+        "store migrate": ("store", "migrate"),
+        "store check": ("store", "check"),
+        "store prune": ("store", "prune"),
     }
-    assert state == "idle" or telling[state] in said[1]
-    assert len(said) == {"idle": 1, "halted": 3}.get(state, 2)
-    assert cli.json("lanes", "explain", "orders", "c-7")["state"] == state
+    return {name: partial(cli.json, *call) for name, call in calls.items()}
 
 
-def test_the_hint_for_a_halted_lane_can_be_pasted(sqlite_cli: Cli) -> None:
-    sqlite_cli.store(lambda store: halt_lane(store, key="it's -x"))
-    assert (
-        "`inturn lanes retry orders 'it'\"'\"'s -x'`"
-        in sqlite_cli("lanes", "explain", "orders", "it's -x").out
-    )
-
-
-def test_dead_letters_are_listed_and_shown(cli: Cli) -> None:
-    first, second, _ = cli.store(halt_lane)
-    mails = cli.store(lambda store: bury(store, 2))
-    listed = cli.json("dead", "list")["dead"]
-    assert [UUID(letter["id"]) for letter in listed] == [first, *mails]
-    assert (listed[0]["reason"], listed[0]["payload"]) == ("HTTP 400: unknown SKU", {"n": 1})
-    assert [error["worker"] for error in listed[0]["errors"]] == ["w1"]
-    assert len(cli.json("dead", "list", "--queue", "mail", "--kind", "send")["dead"]) == 2
-    assert len(cli.json("dead", "list", "--key", "c-7")["dead"]) == 1
-    assert cli("dead", "list", "--limit", "1").lines[1].startswith(str(first))
-    shown = cli.json("dead", "show", str(first))
-    assert {name: shown[name] for name in listed[0]} == listed[0]
-    assert "HTTP 400: unknown SKU" in cli("dead", "show", str(first)).out
-    alive = cli("dead", "show", str(second))
-    assert (alive.code, alive.out) == (1, "")
-    assert alive.err == (
-        f"inturn: job {second} is not a dead letter: it is waiting.\n"
-        f"Look with `inturn jobs show {second}`.\n"
-    )
-
-
-def test_workers_and_their_figures_are_shown(cli: Cli) -> None:
-    async def seed(store: Store) -> None:
-        await store.beat(
-            WorkerView(id="w1", host="h", pid=7, version="1", queues=("mail",), kinds=("send",))
-        )
-        await store.enqueue([NewJob(kind="send", queue="mail") for _ in range(3)])
-        await settle_next(store, "mail", Done(), Done(), Bury("no"))
-
-    cli.store(seed)
-    [worker] = cli.json("workers")["workers"]
-    assert (worker["id"], worker["pid"], worker["queues"]) == ("w1", 7, ["mail"])
-    assert worker["silent"] is False
-    assert cli("workers").lines[1].split()[:1] == ["w1"]
-    stats = cli.json("stats", "mail", "--minutes", "5")
-    assert sum(stat["done"] for stat in stats["stats"]) == 2
-    assert sum(stat["buried"] for stat in stats["stats"]) == 1
-    assert cli("stats", "mail").lines[0].split()[:3] == ["minute", "kind", "done"]
-
-
-def test_a_worker_that_died_is_silent_since_it_was_seen_and_one_that_left_is_not_listed(
-    cli: Cli,
-) -> None:
-    async def seed(store: Store) -> None:
-        for name in ("dead", "left", "lives"):
-            await store.beat(WorkerView(id=name, host="h", pid=7, version="1", running=3))
-        await store.leave("left")
-        is_postgres = cli.url.startswith("postgres")
-        long_ago = "seen_at - interval '5 minutes'" if is_postgres else "seen_at - 300000000"
-        async with store.transaction() as transaction:
-            await transaction.execute(
-                f"update {'inturn.' * is_postgres}worker set seen_at = {long_ago} where id = 'dead'"
-            )
-
-    cli.store(seed)
-    found = cli.json("workers")["workers"]
-    assert [(one["id"], one["silent"]) for one in found] == [("lives", False), ("dead", True)]
-    _, lives, dead = cli("workers").lines
-    assert lives.split()[0] == "lives"
-    assert dead.split()[:4] == ["dead", "silent", "since", "5m"]
-
-
-def test_the_store_says_where_it_is_and_what_it_holds(cli: Cli) -> None:
-    cli.store(halt_lane)
-    document = cli.json("store", "info")
-    assert (document["store"], document["named_by"]) == (cli.url, "--store")
-    assert (document["queues"], document["waiting"], document["dead"]) == (1, 2, 1)
-    assert "waiting         2\n" in cli("store", "info").out
-
-
-def test_control_characters_are_spelled_out(sqlite_cli: Cli) -> None:
-    async def seed(store: Store) -> None:
-        await store.enqueue([NewJob(kind="k", queue="q", key="a\x1b[2Jb")])
-        await settle_next(store, "q", Bury("no\x1b]0;title\x07\nsecond\tline"))
-
-    sqlite_cli.store(seed)
-    [id] = [job["id"] for job in sqlite_cli.json("jobs", "list")["jobs"]]
-    for arguments in (
-        ("jobs", "list"),
-        ("jobs", "show", id),
-        ("jobs", "explain", id),
-        ("dead", "list"),
-        ("lanes", "list", "q"),
-        ("lanes", "explain", "q", "a\x1b[2Jb"),
-        ("lanes", "retry", "q", "a\x1b[2Jb"),
-    ):
-        ran = sqlite_cli(*arguments)
-        assert (ran.out + ran.err).replace("\n", "").isprintable()
-        assert "\\x1b" in ran.out + ran.err
-    assert sqlite_cli.json("jobs", "show", id)["key"] == "a\x1b[2Jb"
-
-
-def test_names_are_shown_exactly(sqlite_cli: Cli) -> None:
-    jobs = [NewJob(kind="k", queue="q", key=key) for key in ("a  b", "a\nb", "a\\nb")]
-    sqlite_cli.store(lambda store: store.enqueue(jobs))
-    shown = sqlite_cli("lanes", "list", "q").lines[1:]
-    assert [line.partition("  ready")[0].rstrip() for line in shown] == ["a  b", "a\\nb", "a\\nb"]
-    assert "key       a\\nb\n" in sqlite_cli("jobs", "show", str(jobs[1].id)).out
-
-
-def test_what_looks_like_markup_is_printed_as_it_is(sqlite_cli: Cli) -> None:
-    job = NewJob(kind="[red]k[/red]", queue="q", key=":smile: [/]")
-    sqlite_cli.store(lambda store: store.enqueue([job]))
-    assert "[red]k[/red]  :smile: [/]" in sqlite_cli("jobs", "list").out
-    assert "[red]k[/red]" in sqlite_cli("jobs", "show", str(job.id)).out
+def test_every_shape_of_json_is_as_the_page_promises(sqlite_cli: Cli) -> None:
+    page = SHAPES.read_text(encoding="utf-8")
+    promised = {
+        name: json.loads(text)
+        for name, text in re.findall(r"^### `([^`]+)`.*?```json\n(.*?)```", page, re.S | re.M)
+    }
+    answers = _answers(sqlite_cli)
+    assert set(promised) == set(answers)
+    for name, answer in answers.items():
+        assert _shape(answer()) == _shape(promised[name]), name

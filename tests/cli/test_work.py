@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli.settings import work_defaults
-from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from tests.cli.support import (
     Cli,
@@ -23,7 +21,6 @@ from tests.cli.support import (
     run_process,
     start,
     without_colour,
-    write_pyproject,
 )
 
 OpenTerminal = Callable[..., Terminal]
@@ -134,7 +131,7 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("import sys; sys.exit(3)", "other", "it raised SystemExit."),
         ("raise BaseException('x')", "other", "it raised BaseException."),
         ("import inturn\napp = inturn.App()", "other",
-         r"an App needs a store: .*INTURN_STORE.* --store, .*pyproject.toml: .*\[tool.inturn\]"),
+         "an App needs a store: .*INTURN_STORE, which `inturn work --store` sets as well."),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
     ],
@@ -169,117 +166,43 @@ def test_a_failed_import_shows_where_it_failed(shop: Path) -> None:
         f"  {shop}/inner.py:2: import nowhere",
         "  ModuleNotFoundError: No module named 'nowhere'",
     ]
-    assert "Traceback" in work("other:app", "--debug").err
 
 
-def test_nobody_named_is_asked_for() -> None:
+def test_without_an_app_the_usage_is_said() -> None:
     ran = work()
     assert ran.code == 2
-    assert "inturn work shop:app" in ran.err
+    assert ran.err == "inturn: no App given. Usage: inturn work MODULE:APP\n"
 
 
 # Settings
 
 
-def test_settings_come_from_flags_then_the_environment_then_pyproject(shop: Path) -> None:
-    write_pyproject(
-        shop,
-        '[tool.inturn.work]\napp = "shop:app"\nconcurrency = 3\nqueues = ["mail"]\nlease = "9s"\n',
-    )
-    for flags, environment, concurrency in (
-        (("--concurrency", "7"), {"INTURN_CONCURRENCY": "5"}, 7),
-        ((), {"INTURN_CONCURRENCY": "5"}, 5),
-        ((), {}, 3),
-    ):
+def test_settings_come_from_flags_then_the_environment() -> None:
+    environment = {"INTURN_CONCURRENCY": "5", "INTURN_QUEUES": "mail other", "INTURN_APP": "shop"}
+    for flags, concurrency in ((("-c", "7"), 7), ((), 5)):
         [started, _] = events(work("--json", *flags, **environment))
-        assert (started["concurrency"], started["queues"]) == (concurrency, ["mail"])
+        assert (started["concurrency"], started["queues"]) == (concurrency, ["mail", "other"])
 
 
-def test_every_setting_of_pyproject_is_an_option_of_the_command(shop: Path) -> None:
-    write_pyproject(
-        shop,
-        '[tool.inturn.work]\napp = "a:b"\nqueues = ["q"]\nconcurrency = 1\nlease = "1s"\n'
-        'sweep = "1s"\nprocesses = "auto"\nhealth-file = "f"\nhealth-port = 1\nhealth-host = "h"\n',
-    )
-    assert work_defaults(shop / "below") == {
-        "target": "a:b",
-        "queue": ["q"],
-        "concurrency": 1,
-        "lease": "1s",
-        "sweep": "1s",
-        "processes": "auto",
-        "health_file": str(shop / "f"),
-        "health_port": 1,
-        "health_host": "h",
-    }
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_what_a_pyproject_names_is_looked_for_beside_it(shop: Path, processes: str) -> None:
-    below = shop / "below"
-    below.mkdir()
+def test_a_store_that_is_named_comes_before_the_apps_own(shop: Path) -> None:
+    other = "sqlite:///other.db"
+    assert run_process("store", "migrate", "--store", other).code == 0
+    for flags, environment in ((("--store", other), {}), ((), {"INTURN_STORE": other})):
+        ran = work("shop:app", *flags, **environment)
+        assert (ran.code, "store        sqlite:///other.db" in ran.lines) == (0, True)
+        assert ("its own store is left" in ran.err or "shop.db" in ran.err) == bool(environment)
     (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
-    write_pyproject(
-        shop, f'[tool.inturn]\nstore = "{STORE}"\n[tool.inturn.work]\napp = "shop:app"\n'
-    )
-    submit("order", '{"n": 1}')
-    ran = run_process("work", "--drain", "--processes", processes, cwd=below)
-    assert (ran.code, ran.err) == (0, "")
-    assert "1 job done" in ran.out
-    # One that is named where it is called is looked for there.
-    (below / "shop.py").write_text(SHOP.replace("mail", "parcel"))
-    ran = run_process("work", "shop:app", "--drain", "--processes", processes, cwd=below)
-    assert "kinds        order parcel" in ran.lines
-
-
-def test_a_health_file_of_pyproject_is_beside_it_and_one_with_a_whole_path_there(
-    shop: Path,
-) -> None:
-    for named, found in (("h", str(shop / "h")), ("/run/h", "/run/h")):
-        write_pyproject(shop, f'[tool.inturn.work]\nhealth-file = "{named}"\n')
-        assert work_defaults(shop / "below") == {"health_file": found}
-        assert work_defaults(shop) == {"health_file": named}
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (
-            "concurency = 1",
-            "[tool.inturn.work] has no key 'concurency'. Did you mean concurrency? It may",
-        ),
-        ("health_port = 1", "has no key 'health_port'. Did you mean health-port? It may have app"),
-        (
-            'concurrency = "many"',
-            "[tool.inturn.work]: concurrency must be a whole number, not 'many'.",
-        ),
-        ("concurrency = true", "concurrency must be a whole number, not True."),
-        ('queues = "mail"', "queues must be a list of texts, not 'mail'."),
-        ("queues = [1]", "queues must be a list of texts, not [1]."),
-        ("processes = 1.5", "processes must be a whole number or text, not 1.5."),
-        ("lease = true", "lease must be a number of seconds or text, not True."),
-    ],
-)
-def test_a_setting_of_pyproject_that_cannot_be_is_refused(
-    shop: Path, line: str, said: str, sqlite_cli: Cli
-) -> None:
-    write_pyproject(shop, f"[tool.inturn.work]\n{line}\n")
-    with pytest.raises(BadInput, match=re.escape(said)):
-        work_defaults(shop)
-    ran = sqlite_cli.bare("work", "shop:app", "--drain")
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    assert work("shop:app", "--store", other, "--processes", "2").code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--lease", "0"), "'--lease': 0 is too short; 0.001 s is the least."),
-        (("--lease", "2d"), "'--lease': 2d is too long; "),
-        (("--sweep", "0s"), "'--sweep': 0s is too short; 0.001 s is the least."),
-        (("--lease", "30 s"), "'--lease': '30 s' is no length of time"),
-        (("--sweep", "soon"), "'--sweep': 'soon' is no length of time"),
-        (("--sweep", "nan"), "'nan' is no length of time"),
+        (("--lease", "0"), "0 is too short; the least is 0.001s."),
+        (("--lease", "2d"), "2d is too long; "),
+        (("--sweep", "0s"), "0s is too short; the least is 0.001s."),
+        (("--lease", "30 s"), "'30 s' is no length of time"),
+        (("--sweep", "soon"), "'soon' is no length of time"),
         (("--concurrency", "0"), "--concurrency"),
         (("--health-port", "65536"), "--health-port"),
     ],
@@ -338,20 +261,6 @@ def test_a_health_file_that_someone_wrote_to_is_left_alone(tmp_path: Path) -> No
     assert Path("health").read_text() == "mine"
 
 
-def test_a_plain_number_is_seconds_wherever_a_length_of_time_is_said(shop: Path) -> None:
-    ran = work("shop:app", "--lease", "2", "--sweep", "0.5")
-    assert (ran.code, ran.err) == (0, "")
-    refused = " is too long; 86,400 s is the most."
-    assert refused in work("shop:app", "--lease", "25h").err
-    assert refused in work("shop:app", "--lease", "90000").err
-    assert refused in work("shop:app", INTURN_LEASE="90000").err
-    for written in ("90000", '"90000"', '"25h"'):
-        write_pyproject(shop, f"[tool.inturn.work]\nlease = {written}\n")
-        assert refused in work("shop:app").err
-    write_pyproject(shop, '[tool.inturn.work]\nlease = "soon"\n')
-    assert "'soon' is no length of time" in work("shop:app").err
-
-
 # What it writes
 
 
@@ -377,8 +286,8 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         r"a@b\.c\\x1b\[2J; attempt 1 of 2, again in 0\.0 s$",
         failed,
     )
-    assert " ERROR   worker w1: a job (mail) is dead: failed 2 times, the last time: " in dead
-    assert re.search(r"; look with `inturn dead show \S{36}`$", dead)
+    assert " (mail) failed for good: failed 2 times, the last time: " in dead
+    assert re.search(r" Details: `inturn jobs show \S{8}`$", dead)
     assert ran.err.count("in mail\n") == 2, "where it failed"
     assert "attempt.py" not in ran.err
 

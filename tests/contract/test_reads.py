@@ -99,6 +99,22 @@ async def test_all_jobs_are_listed_oldest_first(store: Store) -> None:
     assert job_ids(await page_through(store.jobs, 2)) == job_ids(rows)
 
 
+async def test_jobs_that_are_finished_are_left_out_when_asked(store: Store) -> None:
+    made = {await bring_to(store, one, queue=f"{one}"): one for one in JobState}
+    rows = await page_through(store.jobs, 2, finished=False)
+    gone = {id for id, state in made.items() if state in (JobState.DONE, JobState.CANCELLED)}
+    assert set(job_ids(rows)) & set(made) == set(made) - gone
+    assert job_ids(rows) == job_ids((await store.jobs(finished=False)).rows)
+
+
+async def test_jobs_are_found_by_the_end_of_their_ids(store: Store) -> None:
+    ids = [await bring_to(store, one, queue=f"{one}") for one in JobState]
+    for id in ids:
+        assert await store.jobs_ending(id.hex[-8:].upper()) == [id]
+        assert await store.jobs_ending(id.hex[-13:]) == [id]
+    assert await store.jobs_ending(NOWHERE.hex) == []
+
+
 async def test_jobs_are_listed_by_queue_kind_and_key(store: Store) -> None:
     batch = [
         job(kind, queue=queue, key=key)

@@ -1,142 +1,364 @@
-"""``inturn jobs``: look for jobs, look at one, ask why it is where it is, cancel it."""
+"""``inturn jobs`` and ``inturn dead``: list and show jobs, cancel them, retry or drop dead ones."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import typer
 from rich.text import Text
 
-from inturn.cli.call import Call, command
-from inturn.cli.documents import job_document, raw
 from inturn.cli.exits import ExitCode, complain
-from inturn.cli.help import Group
-from inturn.cli.ids import JobArgument, on_job
 from inturn.cli.options import (
     LIMIT_DEFAULT,
+    AllOption,
+    AppOption,
     ByOption,
     CursorOption,
+    JobArgument,
+    JobArguments,
     JobStateOption,
+    JsonOption,
     KeyOption,
     KindOption,
     LimitOption,
     QueueOption,
+    StoreOption,
+    YesOption,
+    examples,
 )
-from inturn.cli.paging import insist_on_queue, pages
-from inturn.cli.plain import age, name_text, one_line, plain, seconds_text, time_text
-from inturn.cli.sheet import Column, state_text
-from inturn.model.errors import ResultLost
-from inturn.model.job import AttemptError, JobState, JobView
+from inturn.cli.session import Session, collect, find_job, find_queue
+from inturn.cli.text import (
+    Cell,
+    age,
+    count,
+    fields,
+    name_text,
+    one_line,
+    plain,
+    seconds_text,
+    short_id,
+    state_text,
+    time_text,
+)
+from inturn.model import bounds
+from inturn.model.errors import BadInput, ResultLost
+from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView
 from inturn.model.lane import QueueStatus
 from inturn.store.protocol import Store
 
-app = typer.Typer(
-    help="Look for jobs, at one of them, and cancel it.", no_args_is_help=True, cls=Group
+app = typer.Typer(help="List, explain, cancel and retry jobs.", no_args_is_help=True)
+dead = typer.Typer(help="List, retry or drop dead jobs (dead letters).", no_args_is_help=True)
+
+_HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "note…")
+_DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason…")
+
+
+@app.command(
+    "list", epilog=examples("inturn jobs list --state dead", "inturn jobs list --key customer-7")
 )
-
-ID = "0199f3a2-7c1e-7abc-8def-0123456789ab"
-
-_COLUMNS = (
-    Column("job"),
-    Column("state"),
-    Column("queue", shrinks=True),
-    Column("kind", shrinks=True),
-    Column("key", shrinks=True),
-    Column("age", right=True, wide=True),
-    Column("attempt", right=True, wide=True),
-    Column("what", shrinks=True, wide=True),
-)
-
-
-@command(
-    app,
-    "list",
-    "inturn jobs list --queue orders --state waiting",
-    "inturn jobs list --key customer-7 --limit 20 --json",
-)
-def _list(
-    call: Call,
+def list_(
     state: JobStateOption = None,
+    every: bool = typer.Option(False, "--all", help="Done and cancelled jobs, too."),
     queue: QueueOption = None,
     kind: KindOption = None,
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """List jobs, oldest first."""
+    """List unfinished and dead jobs, newest first."""
+    session = Session(app, store, as_json)
 
-    async def listed(store: Store) -> None:
+    async def read(store: Store) -> tuple[Any, dict[str, QueueStatus], datetime]:
         if queue is not None:
-            await insist_on_queue(store, queue)
-        queues = {status.name: status for status in await store.queues()}
-        now = await store.now()
-        found = pages(
+            await find_queue(store, queue)
+        page = await collect(
             lambda cursor, rows_max: store.jobs(
-                state=state, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
+                state=state,
+                finished=every,
+                queue=queue,
+                kind=kind,
+                key=key,
+                cursor=cursor,
+                rows_max=rows_max,
             ),
             cursor=cursor,
             limit=limit,
         )
-        await call.out.pages(
-            "jobs",
-            found,
-            document=job_document,
-            columns=_COLUMNS,
-            cells=lambda view: _cells(view, queues.get(view.job.queue), now),
-            empty="No such jobs.",
-        )
+        return page, {status.name: status for status in await store.queues()}, await store.now()
 
-    call.run(listed)
-
-
-@command(app, "show", f"inturn jobs show {ID}")
-def _show(call: Call, job: JobArgument) -> None:
-    """Show a job: its state, its place, its options, payload, errors and result."""
-
-    async def read(store: Store, id: UUID) -> tuple[JobView, str | None, str | None]:
-        view = await store.job(id)
-        try:
-            return view, await store.result(id), None
-        except ResultLost as error:
-            return view, None, error.reason
-
-    _, (view, result, lost) = on_job(call, job, read)
-    shown = result if lost is None else f"could not be kept: {lost}"
-    call.out.fields(
-        job_document(view) | {"result": raw(result), "result_lost": lost}, job_fields(view, shown)
+    page, statuses, now = session.run(read)
+    session.page(
+        "jobs",
+        page,
+        document=job_document,
+        heads=_HEADS,
+        cells=lambda view: _cells(view, statuses.get(view.job.queue), now),
+        empty="No jobs." if every or state else "No unfinished jobs. For all: --all.",
     )
 
 
-@command(app, "explain", f"inturn jobs explain {ID}")
-def _explain(call: Call, job: JobArgument) -> None:
-    """Say in one sentence why a job is where it is."""
-    id, said = on_job(call, job, lambda store, id: store.explain(id))
-    call.out.answer({"job": id, "explanation": said}, plain(said))
+@app.command("show", epilog=examples("inturn jobs show 5f3a9c1e"))
+def show(
+    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Show a job: state, options, payload, errors and result."""
+    session = Session(app, store, as_json)
+
+    async def read(store: Store) -> tuple[JobView, str | None, str | None]:
+        view = await store.job(await find_job(store, job))
+        try:
+            return view, await store.result(view.job.id), None
+        except ResultLost as error:
+            return view, None, error.reason
+
+    view, result, lost = session.run(read)
+    shown = result if lost is None else f"could not be kept: {lost}"
+    session.answer(
+        job_document(view) | {"result": _raw(result), "result_lost": lost},
+        fields(_fields(view, shown)),
+    )
 
 
-@command(app, "cancel", f"inturn jobs cancel {ID}", f"inturn jobs cancel {ID} --by ann")
-def _cancel(call: Call, job: JobArgument, by: ByOption) -> None:
-    """Cancel a job that is not running. Jobs that wait for it are buried with the reason.
+@app.command("explain", epilog=examples("inturn jobs explain 5f3a9c1e"))
+def explain(
+    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Say why a job is where it is, and what it waits for."""
+    session = Session(app, store, as_json)
 
-    Leaves with 1 if it is too late: the job is running, done or dead.
-    """
-    id, state = on_job(call, job, lambda store, id: store.cancel(id, by=by))
-    call.out.answer({"job": id, "state": state}, f"{id} is {state}.")
+    async def read(store: Store) -> tuple[UUID, str]:
+        id = await find_job(store, job)
+        return id, await store.explain(id)
+
+    id, said = session.run(read)
+    session.answer({"job": id, "explanation": said}, Text(plain(said)))
+
+
+@app.command("cancel", epilog=examples("inturn jobs cancel 5f3a9c1e"))
+def cancel(
+    job: JobArgument,
+    by: ByOption,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a job that has not started. Jobs that wait for it are marked dead."""
+    session = Session(app, store, as_json)
+
+    async def cancelled(store: Store) -> tuple[UUID, JobState]:
+        id = await find_job(store, job)
+        return id, await store.cancel(id, by=by)
+
+    id, state = session.run(cancelled)
+    session.answer({"job": id, "state": state}, f"Job {short_id(id)} is {state}.")
     if state is not JobState.CANCELLED:
-        complain(f"too late to cancel job {id}.", _TOO_LATE.get(state, "").format(job=id))
+        too_late = {
+            JobState.DEAD: f"To drop a dead job: `inturn jobs drop {short_id(id)}`.",
+            JobState.RUNNING: f"To see how it ends: `inturn jobs show {short_id(id)}`.",
+        }
+        complain(f"too late to cancel job {short_id(id)}: it is {state}.", too_late.get(state, ""))
         raise typer.Exit(ExitCode.NO)
 
 
-_TOO_LATE = {
-    JobState.DEAD: "It is a dead letter: `inturn dead drop {job}` cancels it for good.",
-    JobState.RUNNING: "Wait until it has settled, then look with `inturn jobs show {job}`.",
-}
+@dead.command("list", epilog=examples("inturn dead list --queue orders"))
+def dead_list(
+    queue: QueueOption = None,
+    kind: KindOption = None,
+    key: KeyOption = None,
+    limit: LimitOption = LIMIT_DEFAULT,
+    cursor: CursorOption = None,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List dead jobs, the latest death first."""
+    session = Session(app, store, as_json)
+
+    async def read(store: Store) -> tuple[Any, datetime]:
+        if queue is not None:
+            await find_queue(store, queue)
+        page = await collect(
+            lambda cursor, rows_max: store.dead_letters(
+                queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
+            ),
+            cursor=cursor,
+            limit=limit,
+        )
+        return page, await store.now()
+
+    page, now = session.run(read)
+    session.page(
+        "dead",
+        page,
+        document=dead_document,
+        heads=_DEAD_HEADS,
+        cells=lambda letter: _dead_cells(letter, now),
+        empty="No dead jobs.",
+    )
 
 
-def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str | Text]]:
-    """Return what a person asks about a job, in the order of asking."""
+def retry(
+    jobs: JobArguments = None,
+    every: AllOption = False,
+    queue: QueueOption = None,
+    kind: KindOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run dead jobs again, with fresh attempts.
+
+    A job that halts its lane runs in its old place; others go to the end of their lane.
+    """
+    session = Session(app, store, as_json)
+    filters = {"queue": queue, "kind": kind, "key": key}
+    chosen = _chosen(session, jobs, every, filters, question=None if yes else "Retry")
+    _decide(session, chosen, lambda store, ids: store.dead_retry(ids), "retried")
+
+
+def drop(
+    by: ByOption,
+    jobs: JobArguments = None,
+    every: AllOption = False,
+    queue: QueueOption = None,
+    kind: KindOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up dead jobs for good. Jobs that wait for them are marked dead."""
+    session = Session(app, store, as_json)
+    filters = {"queue": queue, "kind": kind, "key": key}
+    chosen = _chosen(session, jobs, every, filters, question=None if yes else "Drop")
+    _decide(session, chosen, lambda store, ids: store.dead_drop(ids, by=by), "dropped")
+
+
+for _group, _name in ((app, "jobs"), (dead, "dead")):
+    for _verb, _function in (("retry", retry), ("drop", drop)):
+        _group.command(
+            _verb,
+            epilog=examples(
+                f"inturn {_name} {_verb} 5f3a9c1e", f"inturn {_name} {_verb} --all --queue orders"
+            ),
+        )(_function)
+
+
+def _chosen(
+    session: Session,
+    jobs: Sequence[str] | None,
+    every: bool,
+    filters: Mapping[str, str | None],
+    *,
+    question: str | None,
+) -> list[UUID]:
+    """Return the jobs that were named; or with --all every dead one, if the person agrees."""
+    if bool(jobs) == every:
+        raise BadInput("name jobs, or pass --all: one of the two.")
+    if jobs:
+        if any(filters.values()):
+            raise BadInput("--queue, --kind and --key go with --all.")
+        return session.run(lambda store: _found(store, jobs))
+    if question is not None and not sys.stdin.isatty():
+        raise BadInput("--all asks before it acts. Where nobody can answer, pass --yes.")
+    found = session.run(lambda store: _all_dead(store, filters))
+    if (
+        found
+        and question is not None
+        and not typer.confirm(f"{question} {count(len(found), 'dead job')}?", err=True)
+    ):
+        complain("nothing was done.")
+        raise typer.Exit(ExitCode.NO)
+    return found
+
+
+async def _found(store: Store, jobs: Sequence[str]) -> list[UUID]:
+    return list(dict.fromkeys([await find_job(store, job) for job in jobs]))
+
+
+async def _all_dead(store: Store, filters: Mapping[str, str | None]) -> list[UUID]:
+    """Return every dead job, the earliest death first, so that jobs of a key keep their order."""
+    if filters["queue"] is not None:
+        await find_queue(store, filters["queue"])
+    page = await collect(
+        lambda cursor, rows_max: store.dead_letters(**filters, cursor=cursor, rows_max=rows_max),
+        limit=sys.maxsize,
+    )
+    return [one.job.id for one in sorted(page.rows, key=lambda one: (one.died_at, one.job.id))]
+
+
+def _decide(
+    session: Session,
+    jobs: Sequence[UUID],
+    verb: Callable[[Store, Sequence[UUID]], Awaitable[list[UUID]]],
+    said: str,
+) -> None:
+    """Retry or drop jobs, in batches, and name those that were not dead."""
+
+    async def decided(store: Store) -> list[UUID]:
+        done: list[UUID] = []
+        for start in range(0, len(jobs), bounds.PAGE_ROWS_MAX):
+            done += await verb(store, jobs[start : start + bounds.PAGE_ROWS_MAX])
+        return done
+
+    done = session.run(decided)
+    others = [job for job in jobs if job not in set(done)]
+    session.answer({said: done, "not_dead": others}, f"{count(len(done), 'dead job')} {said}.")
+    for job in others[:10]:
+        complain(f"job {short_id(job)} is not dead. See `inturn jobs explain {short_id(job)}`.")
+    if len(others) > 10:
+        complain(f"{len(others) - 10} more are not dead.")
+    if others:
+        raise typer.Exit(ExitCode.NO)
+
+
+# JSON: the fields are a promise, written down in docs/reference/json.md
+
+
+def job_document(view: JobView) -> dict[str, Any]:
+    """Return a job with its state, all on one level."""
+    place = msgspec.structs.asdict(view)
+    del place["job"]
+    return {"id": view.job.id, "state": place.pop("state")} | _job(view.job) | place
+
+
+def dead_document(letter: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter, with the field names of a job."""
+    return (
+        {"id": letter.job.id, "state": JobState.DEAD}
+        | _job(letter.job)
+        | {
+            "attempt": letter.attempts,
+            "errors": letter.errors,
+            "died_at": letter.died_at,
+            "reason": letter.reason,
+        }
+    )
+
+
+def _job(job: Job) -> dict[str, Any]:
+    return msgspec.structs.asdict(job) | {"payload": _raw(job.payload)}
+
+
+def _raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+# Text
+
+
+def _fields(view: JobView, result: str | None) -> list[tuple[str, Cell]]:
     job = view.job
     return [
         ("job", str(job.id)),
@@ -145,47 +367,44 @@ def job_fields(view: JobView, result: str | None = None) -> list[tuple[str, str 
         ("queue", name_text(job.queue)),
         ("kind", name_text(job.kind)),
         ("key", name_text(job.key)),
-        ("accepted", time_text(job.enqueued_at)),
+        ("submitted", time_text(job.enqueued_at)),
         ("died", time_text(view.died_at)),
         ("due", time_text(view.run_at)),
         ("place", _place(view)),
-        ("waits for", "\n".join(str(one) for one in view.waits_for)),
+        ("waits for", "\n".join(map(str, view.waits_for))),
         ("worker", name_text(view.worker)),
         ("lease until", time_text(view.leased_until)),
         ("progress", _progress(view)),
         ("attempts", f"{view.attempt} of {job.attempts_max}" if view.attempt else ""),
-        ("suspect", "yes: it runs alone" if view.suspect else ""),
+        ("suspect", "yes: its worker crashed, so it runs alone" if view.suspect else ""),
         ("priority", str(job.priority) if job.priority else ""),
         ("round", str(job.round) if job.round else ""),
         ("timeout", seconds_text(job.timeout_seconds)),
         ("payload", plain(job.payload)),
         ("result", plain(result or "")),
-        ("errors", "\n".join(_error(error) for error in view.errors)),
+        ("errors", "\n".join(map(_error, view.errors))),
     ]
 
 
 def _place(view: JobView) -> str:
     if view.position is None:
         return ""
-    place = f"{view.position} of lane {view.lane}"
-    if not view.ahead:
-        return place
-    waits = "" if view.job.key is not None else "; it waits for none of them"
-    return f"{place}, {_turn(view)}{waits}"
+    place = f"position {view.position} of lane {view.lane}"
+    return f"{place}, {_turn(view)}" if view.ahead else place
 
 
 def _turn(view: JobView) -> str:
-    """Say what comes before a job: in line, which it waits for, or only to be claimed."""
+    """Say how many jobs come first: with a key it waits for them to end, without only to start."""
     if not view.ahead:
-        return "first in line"
-    return f"behind {view.ahead}" if view.job.key is not None else f"claimed after {view.ahead}"
+        return "next"
+    return f"behind {view.ahead}" if view.job.key is not None else f"starts after {view.ahead}"
 
 
 def _progress(view: JobView) -> str:
-    said = view.progress
-    if said is None:
+    made = view.progress
+    if made is None:
         return ""
-    return plain(f"{said.fraction:.0%} {said.note}".rstrip() + f", said {time_text(said.at)}")
+    return plain(f"{made.fraction:.0%} {made.note}".rstrip() + f", at {time_text(made.at)}")
 
 
 def _error(error: AttemptError) -> str:
@@ -194,42 +413,49 @@ def _error(error: AttemptError) -> str:
     return plain(f"{where}:\n{error.error}{trace}")
 
 
-def _cells(view: JobView, queue: QueueStatus | None, now: datetime) -> tuple[Any, ...]:
+def _cells(view: JobView, queue: QueueStatus | None, now: datetime) -> tuple[Cell, ...]:
     job = view.job
     return (
-        str(job.id),
+        short_id(job.id),
         state_text(view.state),
         name_text(job.queue),
         name_text(job.kind),
         name_text(job.key),
         age(job.enqueued_at, now),
         f"{view.attempt}/{job.attempts_max}" if view.attempt else "",
-        _what(view, queue),
+        _note(view, queue, now),
     )
 
 
-def _what(view: JobView, queue: QueueStatus | None) -> str:
-    """Say the one thing that tells most about a job in its state."""
+def _dead_cells(letter: DeadLetter, now: datetime) -> tuple[Cell, ...]:
+    job = letter.job
+    return (
+        short_id(job.id),
+        name_text(job.queue),
+        name_text(job.kind),
+        name_text(job.key),
+        age(letter.died_at, now),
+        str(letter.attempts),
+        one_line(letter.reason),
+    )
+
+
+def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
+    """Say what matters most about a job in its state."""
     match view.state:
         case JobState.RUNNING:
-            far = "" if view.progress is None else f"{view.progress.fraction:.0%} "
-            return name_text(f"{far}on {view.worker}")
+            done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
+            return name_text(f"{done}on {view.worker}")
         case JobState.SCHEDULED | JobState.RETRYING:
-            error = view.errors[-1].error if view.errors else ""
-            return one_line(f"at {time_text(view.run_at)} {error}")
+            due = "now" if view.run_at is None else f"in {age(now, view.run_at)}"
+            return one_line(f"{due} {view.errors[-1].error if view.errors else ''}")
         case JobState.BLOCKED:
-            return f"waits for {len(view.waits_for)}"
+            return f"after {', '.join(map(short_id, view.waits_for))}"
         case JobState.WAITING:
-            turn = "ready" if view.ahead is None else _turn(view)  # given back: in no line
-            return turn if queue is None else _held(view, queue) or turn
+            if queue is not None and queue.paused_by is not None:
+                return f"queue paused by {name_text(queue.paused_by)}"
+            if queue is not None and view.job.round > queue.gate:
+                return f"until round {view.job.round} opens"
+            return "ready" if view.ahead is None else _turn(view)
         case _:
             return one_line(view.reason)
-
-
-def _held(view: JobView, queue: QueueStatus) -> str:
-    """Say what holds a waiting job back although nothing need stand before it, if it is so."""
-    if queue.paused_by is not None:
-        return f"queue paused by {name_text(queue.paused_by)}"
-    if view.job.round > queue.gate:
-        return f"held until round {view.job.round}"
-    return ""

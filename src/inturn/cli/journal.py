@@ -13,11 +13,8 @@ import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from inturn.cli.plain import count, duration, name_text, plain
-from inturn.cli.printing import Printer
-from inturn.cli.settings import FLAG
-from inturn.cli.sheet import fields, print_to
 from inturn.cli.streams import set_output_apart
+from inturn.cli.text import count, duration, fields, make_console, name_text, plain, print_to
 from inturn.log import WORKER, log_namesake, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
@@ -34,7 +31,7 @@ class Journal:
     def __init__(
         self, *, as_json: bool, is_member: bool = False, keeps_output: bool = False
     ) -> None:
-        self._out = Printer(as_json=as_json)
+        self._as_json, self._console = as_json, make_console()
         self._is_member = is_member
         self._apart = set_output_apart() if as_json and keeps_output else None
 
@@ -46,7 +43,7 @@ class Journal:
         if logging.getLogger().handlers:
             return
         ours = logging.getLogger("inturn")
-        if self._out.as_json:
+        if self._as_json:
             ours.addHandler(logging.NullHandler())
             return
         handler = logging.StreamHandler()
@@ -58,7 +55,7 @@ class Journal:
         """Write an event, if a person would miss it or a program wants it."""
         if self._is_member and isinstance(event, Started | Stopped):
             return
-        if self._out.as_json:
+        if self._as_json:
             self._write(event)
         elif isinstance(event, Started):
             self._begin(event)
@@ -104,7 +101,7 @@ class Journal:
         self._print(Text(f"inturn {event.version} works for {plain(event.app)}", "bold"))
         self._print(fields(rows))
         self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))
-        if event.store_left and event.store_named_by not in (None, FLAG):
+        if event.store_left and event.store_named_by not in (None, "--store"):
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
@@ -113,8 +110,8 @@ class Journal:
 
     def _print(self, shown: RenderableType) -> None:
         with contextlib.suppress(OSError):
-            print_to(self._out.console, shown)
-            self._out.console.file.flush()
+            print_to(self._console, shown)
+            self._console.file.flush()
 
 
 class _PlainFormatter(logging.Formatter):

@@ -1,109 +1,47 @@
-"""The ``inturn`` command: what it is made of, and how it starts and ends."""
+"""The ``inturn`` command: its parts, and how it starts."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from inturn import __version__
-from inturn.cli import dead, demo, jobs, lanes, queues, status, store, submit, verify, work, workers
-from inturn.cli.exits import ExitCode, complain, told
-from inturn.cli.help import Command, Group
-from inturn.cli.options import DebugOption, flag
-from inturn.cli.settings import VARIABLE, here, unknown_variables, work_defaults
-from inturn.cli.streams import mend_streams
+from inturn.cli import jobs, lanes, queues, status, store, submit, work
+from inturn.cli.exits import explained
+from inturn.cli.options import JsonOption, examples
+from inturn.model.errors import InturnError
 
 app = typer.Typer(
     name="inturn",
-    cls=Group,
     no_args_is_help=True,
-    epilog=(
-        "Start:\n\n"
-        "inturn store migrate --store sqlite:///work.db\n\n"
-        "export INTURN_STORE=sqlite:///work.db\n\n"
-        "inturn submit mail --key customer-7 && inturn status"
-    ),
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "inturn demo",
+        "inturn work shop:app",
+        "inturn status -A shop:app",
+    ),
 )
 
 
 def main() -> None:
     """Run the command with the arguments of the shell."""
-    mend_streams()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and return what to leave with."""
+    """Run the command; return its exit code."""
     try:
-        return _run(arguments)
+        app(list(arguments), prog_name="inturn")
+    except InturnError as error:
+        return explained(error)
     except SystemExit as end:
-        # What prints help leaves by itself, and with 1, when nobody reads it any more.
-        if not isinstance(end.__context__, BrokenPipeError):
-            raise
-        _close_output()
-        return ExitCode.PIPE_CLOSED
-
-
-def _run(arguments: Sequence[str]) -> int:
-    try:
-        code = app(list(arguments), prog_name="inturn", standalone_mode=False)
-        sys.stdout.flush()
-    except typer.Abort:
-        complain("stopped at the question: nothing was done.")
-        return ExitCode.INTERRUPTED
-    except OSError as error:
-        _close_output()
-        if isinstance(error, BrokenPipeError):
-            return ExitCode.PIPE_CLOSED
-        complain(
-            f"the answer could not be written: {error}.",
-            "What was asked for may have been done all the same. Look before you ask again.",
-        )
-        return ExitCode.OUTPUT
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        return _misused(error, error.format_message())
-    return int(code or ExitCode.OK)
-
-
-def _misused(error: Exception, text: str) -> int:
-    """Say what is wrong with the command line, and where to read how it should be."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(text, nl=bool(text))
-        return ExitCode.USAGE
-    context = getattr(error, "ctx", None)
-    path = "inturn" if context is None else context.command_path
-    text = text.replace(*_named(context, getattr(error, "param", None)))
-    complain(_sentence(text), f"`{path} --help` shows how it is used.")
-    return ExitCode.USAGE
-
-
-def _named(context: Any, option: Any) -> tuple[str, str]:
-    """Return what is said of an option's variable, and what to say: only who named the value."""
-    variable = getattr(option, "envvar", None)
-    source = None if variable is None else context.get_parameter_source(option.name)
-    if source is None or source.name == "ENVIRONMENT":
-        return "", ""
-    named_by = " (in pyproject.toml)" if source.name == "DEFAULT_MAP" else ""
-    return f" (env var: '{variable}')", named_by
-
-
-def _sentence(text: str) -> str:
-    """Return what a check of an option said, without the check's own name, as a sentence."""
-    text = text.replace(": Value error, ", ": ")
-    return text if text.endswith((".", "?")) else f"{text}."
-
-
-def _close_output() -> None:
-    """Let what is still to be written go nowhere, rather than into an error when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return end.code if isinstance(end.code, int) else 0
+    return 0
 
 
 def _show_version(wanted: bool) -> None:
@@ -114,47 +52,32 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    context: typer.Context,
     version: Annotated[
         bool,
-        flag("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Durable jobs in turn, on SQLite or PostgreSQL."""
-    for sentence in unknown_variables(os.environ, _variables(context)):
-        complain(sentence)
-    if context.invoked_subcommand == "work":
-        with told(debug=False):
-            context.default_map = {"work": work_defaults(here())}
+    """Durable jobs, in order for each key, on SQLite or PostgreSQL."""
 
 
-def _variables(context: typer.Context) -> set[str]:
-    """Return the variables that commands read."""
-    commands = getattr(context.command, "commands", {}).values()
-    options = (option for command in commands for option in command.params)
-    return {VARIABLE, *(option.envvar for option in options if option.envvar)}
-
-
-@app.command("demo", epilog="Example:\n\ninturn demo", cls=Command)
-def _demo(
-    as_json: Annotated[bool, flag("--json", help="Print only the summary, as JSON.")] = False,
-    debug: DebugOption = False,
-) -> None:
-    """Show what inturn does, in a few seconds, and check it. It uses a store of its own."""
-    with told(debug=debug):
-        demo.run(as_json=as_json)
-
-
-work.add_to(app)
-status.add_to(app)
+app.command("work", epilog=work.EXAMPLES)(work.work)
+app.command("status", epilog=status.EXAMPLES)(status.status)
+app.command("workers", epilog=examples("inturn workers -A shop:app"))(status.workers)
+app.command("submit", epilog=submit.EXAMPLES)(submit.submit)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(jobs.dead, name="dead")
 app.add_typer(lanes.app, name="lanes")
-app.add_typer(dead.app, name="dead")
 app.add_typer(queues.app, name="queues")
-workers.add_to(app)
 app.add_typer(store.app, name="store")
-submit.add_to(app)
-verify.add_to(app)
+
+
+@app.command("demo", epilog=examples("inturn demo"))
+def _demo(as_json: JsonOption = False) -> None:
+    """See failures, retries and a killed worker, and the order kept. Takes a few seconds."""
+    from inturn.cli.demo import run
+
+    run(as_json=as_json)
+
 
 if __name__ == "__main__":
     main()

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 
 import typer
 
-from inturn.cli.exits import ExitCode, told
+from inturn.cli.exits import ExitCode, exit_on_error
 from inturn.cli.journal import Journal
-from inturn.cli.streams import mend_streams
 from inturn.model.errors import StoreError
 from inturn.model.worker_events import Started, Stopping, WorkerEvent
 from inturn.worker.line import (
@@ -42,7 +41,6 @@ ORPHANED = "its parent is gone"
 
 def main() -> None:
     """Work as the parent says, and leave with what a worker of its own would."""
-    mend_streams()
     line = MemberLine.from_stdin()
     orders = line.orders()
     begin = next(orders, None)
@@ -50,12 +48,11 @@ def main() -> None:
         return
     member, code = _MemberShift(line, begin), 0
     try:
-        with told(debug=begin.debug):
+        with exit_on_error():
             member.run(orders)
     except typer.Exit as end:
         code = end.exit_code
-        if code != ExitCode.PIPE_CLOSED:
-            line.report(Complained())
+        line.report(Complained())
     sys.stdout.flush()
     member.leave(code)
     sys.exit(code)

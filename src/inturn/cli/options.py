@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that several commands take, as annotations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,16 +16,11 @@ from inturn.model.errors import BadInput
 from inturn.model.job import JobState
 from inturn.model.lane import LaneState
 
-LIMIT_DEFAULT = 100
-
-
-def flag(*names: str, **about: Any) -> Any:
-    """Return an option that takes no value; without a metavar its help would show it a type."""
-    return typer.Option(*names, metavar="", **about)
+LIMIT_DEFAULT = 50
 
 
 def seconds(given: str | float) -> float:
-    """Return the seconds that ``1m30s`` stands for, or a plain number; refuse what is neither."""
+    """Return the seconds that ``1m30s`` or a plain number stands for."""
     with suppress(ValueError):
         if math.isfinite(found := float(given)):
             return found
@@ -36,21 +31,21 @@ def seconds(given: str | float) -> float:
 
 
 def seconds_from(lowest: float, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return a reader of seconds that refuses less than so many, and more."""
+    """Return a parser of seconds with a smallest and a largest value."""
 
     def read(given: str | float) -> float:
         found = seconds(given)
-        if not found >= lowest:
-            raise typer.BadParameter(f"{given} is too short; {lowest:g} s is the least.")
+        if found < lowest:
+            raise typer.BadParameter(f"{given} is too short; the least is {lowest:g}s.")
         if found > most:
-            raise typer.BadParameter(f"{given} is too long; {most:,.0f} s is the most.")
+            raise typer.BadParameter(f"{given} is too long; the most is {most:,.0f}s.")
         return found
 
     return read
 
 
 def operator() -> str:
-    """Return who is at the keyboard: the user and the machine."""
+    """Return who is at the keyboard: user@machine."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -58,39 +53,79 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-DebugOption = Annotated[
-    bool,
-    flag("--debug", help="Show the traceback of an error.", rich_help_panel="Every command"),
+_WHERE = "Store"
+
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        "-A",
+        metavar="MODULE:APP",
+        envvar="INTURN_APP",
+        help="Use this App's store.",
+        rich_help_panel=_WHERE,
+    ),
 ]
-QueueArgument = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="The queue's name.", show_default=False)
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar="INTURN_STORE",
+        help="Use this store, whatever the App says.",
+        rich_help_panel=_WHERE,
+    ),
 ]
-KeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", help="The lane's key.", show_default=False)
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The lane's key.")]
 QueueOption = Annotated[
-    str | None, typer.Option("--queue", help="Only of this queue.", show_default=False)
+    str | None, typer.Option("--queue", metavar="QUEUE", help="Only this queue.")
 ]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", help="Only of this kind.", show_default=False)
+    str | None, typer.Option("--kind", metavar="KIND", help="Only this kind of job.")
 ]
-KeyOption = Annotated[
-    str | None, typer.Option("--key", help="Only of this key.", show_default=False)
-]
+KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")]
 JobStateOption = Annotated[
-    JobState | None, typer.Option("--state", help="Only in this state.", show_default=False)
+    JobState | None,
+    typer.Option("--state", metavar="STATE", help=f"Only this state: {', '.join(JobState)}."),
 ]
 LaneStateOption = Annotated[
-    LaneState | None, typer.Option("--state", help="Only in this state.", show_default=False)
+    LaneState | None,
+    typer.Option("--state", metavar="STATE", help=f"Only this state: {', '.join(LaneState)}."),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+LimitOption = Annotated[
+    int, typer.Option("--limit", min=1, metavar="N", help="Print at most this many.")
+]
 CursorOption = Annotated[
-    str | None,
-    typer.Option("--cursor", help="Go on where a list ended that had more.", show_default=False),
+    str | None, typer.Option("--cursor", metavar="TEXT", help="Go on from an earlier list's end.")
 ]
 ByOption = Annotated[
     str,
     typer.Option(
-        "--by", default_factory=operator, help="In whose name.", show_default="you@this machine"
+        "--by",
+        metavar="NAME",
+        default_factory=operator,
+        help="Who does this. Otherwise you@machine.",
+        show_default=False,
     ),
 ]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="All dead jobs, or all of --queue, --kind and --key.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="The job's id, or its last 8 characters.")
+]
+JobArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="JOB", help="Ids of jobs, or the last 8 characters of each."),
+]
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: how it is used."""
+    return "\n".join(
+        ["\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)]
+    )

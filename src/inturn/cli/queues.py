@@ -1,152 +1,96 @@
-"""``inturn queues``: look at queues, hold them, set how they behave, and open their gates."""
+"""``inturn queues``: list queues, change their settings, pause them, open their gates."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.text import Text
 
-from inturn.cli.call import Call, command
-from inturn.cli.documents import queue_document
-from inturn.cli.exits import ExitCode
-from inturn.cli.help import Group
-from inturn.cli.options import ByOption, QueueArgument, seconds
-from inturn.cli.paging import insist_on_queue
-from inturn.cli.plain import count, name_text, plain, seconds_text
-from inturn.cli.sheet import Column
-from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus
+from inturn.cli.options import (
+    AppOption,
+    ByOption,
+    JsonOption,
+    QueueArgument,
+    StoreOption,
+    examples,
+    seconds,
+)
+from inturn.cli.session import Session, find_queue
+from inturn.cli.text import Cell, fields, name_text, plain, seconds_text, table
+from inturn.model.lane import OnDead, QueueSettings, QueueStatus
 from inturn.store.protocol import Store
 
-app = typer.Typer(
-    help="Look at queues, hold them, set how they behave, open gates.",
-    no_args_is_help=True,
-    cls=Group,
+app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
+
+_HEADS = (
+    "queue…",
+    "on dead",
+    ">depth max",
+    ">lane max",
+    ">keep done",
+    ">aging",
+    ">gate",
+    "paused by…",
 )
 
-_COLUMNS = (
-    Column("queue", shrinks=True),
-    Column("on dead"),
-    Column("depth max", right=True),
-    Column("lane max", right=True),
-    Column("keep done", right=True),
-    Column("aging", right=True),
-    Column("gate", right=True),
-    Column("paused by", shrinks=True),
-)
 
-NO_BOUND: Literal["none"] = "none"
-"""How a bound is spelled that is to be taken away."""
-
-
-def bound(text: str) -> int | Literal["none"]:
-    """Return the bound that a text spells."""
-    if text == NO_BOUND:
-        return NO_BOUND
+def _limit(text: str) -> Any:
+    """Return the number that a text spells, or "none"."""
     try:
-        return int(text)
+        return text if text == "none" else int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a whole number nor 'none'.") from None
 
 
-DepthOption = Annotated[
-    Any,
-    typer.Option(
-        "--depth-max",
-        parser=bound,
-        metavar="NUMBER|none",
-        help="Jobs the queue may hold.",
-        show_default=False,
-    ),
-]
-LaneDepthOption = Annotated[
-    Any,
-    typer.Option(
-        "--lane-depth-max",
-        parser=bound,
-        metavar="NUMBER|none",
-        help="Jobs each lane may hold.",
-        show_default=False,
-    ),
-]
-KeepOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="TIME",
-        parser=seconds,
-        help="How long done jobs stay readable.",
-        show_default=False,
-    ),
-]
-AgingOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="TIME", parser=seconds, help="Waiting worth one priority.", show_default=False
-    ),
-]
-
-
-@command(app, "list", "inturn queues list")
-def _list(call: Call) -> None:
-    """List the queues and how they behave. For what they hold: inturn status."""
-    found = call.run(lambda store: store.queues())
-    call.out.table(
+@app.command("list", epilog=examples("inturn queues list"))
+def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List queues and their settings. For what is in them: inturn status."""
+    session = Session(app, store, as_json)
+    found = session.run(lambda store: store.queues())
+    session.answer(
         {"queues": [queue_document(status) for status in found]},
-        _COLUMNS,
-        [_cells(status) for status in found],
-        empty="No queues yet.",
+        table(_HEADS, map(_cells, found)) if found else "No queues yet.",
     )
 
 
-@command(app, "pause", "inturn queues pause orders", "inturn queues pause orders --by ann")
-def _pause(call: Call, queue: QueueArgument, by: ByOption) -> None:
-    """Hold a queue. What runs goes on running, and jobs are still accepted."""
-
-    async def paused(store: Store) -> None:
-        await insist_on_queue(store, queue)
-        await store.pause(queue, by=by)
-
-    call.run(paused)
-    text = plain(f"Queue {queue!r} is paused by {by}.")
-    call.out.answer({"queue": queue, "paused_by": by}, text)
-
-
-@command(app, "resume", "inturn queues resume orders")
-def _resume(call: Call, queue: QueueArgument) -> None:
-    """Let a paused queue go on."""
-
-    async def resumed(store: Store) -> bool:
-        found = await insist_on_queue(store, queue)
-        await store.resume(queue)
-        return found.paused_by is not None
-
-    said = "goes on" if call.run(resumed) else "was not paused"
-    text = plain(f"Queue {queue!r} {said}.")
-    call.out.answer({"queue": queue, "paused_by": None}, text)
-
-
-@command(
-    app,
-    "configure",
-    "inturn queues configure orders --on-dead halt --depth-max 100000",
-    "inturn queues configure orders --depth-max none",
+@app.command(
+    "set",
+    epilog=examples(
+        "inturn queues set orders --on-dead halt", "inturn queues set orders --depth-max none"
+    ),
 )
-def _configure(
-    call: Call,
+def set_(
     queue: QueueArgument,
     on_dead: Annotated[
         OnDead | None,
+        typer.Option(help="After a job of a key dies: skip to its next job, or halt its lane."),
+    ] = None,
+    depth_max: Annotated[
+        Any, typer.Option(parser=_limit, metavar="N|none", help="Most jobs in the queue.")
+    ] = None,
+    lane_depth_max: Annotated[
+        Any, typer.Option(parser=_limit, metavar="N|none", help="Most jobs of one key.")
+    ] = None,
+    keep_done_seconds: Annotated[
+        float | None,
         typer.Option(
-            help="What a lane does when its head is buried: go on, or wait for a person.",
-            show_default=False,
+            "--keep-done", parser=seconds, metavar="TIME", help="How long done jobs can be read."
         ),
     ] = None,
-    depth_max: DepthOption = None,
-    lane_depth_max: LaneDepthOption = None,
-    keep_done_seconds: KeepOption = None,
-    aging_seconds: AgingOption = None,
+    aging_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--aging", parser=seconds, metavar="TIME", help="Waiting that equals one priority."
+        ),
+    ] = None,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Set how a queue behaves, making it if need be. What is not named stays as it is."""
+    """Change a queue's settings; make the queue if it is new."""
+    session = Session(app, store, as_json)
     given = {
         "on_dead": on_dead,
         "depth_max": depth_max,
@@ -155,87 +99,109 @@ def _configure(
         "aging_seconds": aging_seconds,
     }
     changes = {
-        name: None if value == NO_BOUND else value
+        name: None if value == "none" else value
         for name, value in given.items()
         if value is not None
     }
-    settings = call.run(lambda store: _configured(store, queue, changes))
-    call.out.fields(
+
+    async def changed(store: Store) -> QueueSettings:
+        known = {status.name: status.settings for status in await store.queues()}
+        settings = msgspec.structs.replace(known.get(queue, QueueSettings()), **changes)
+        await store.configure(queue, settings)
+        return settings
+
+    settings = session.run(changed)
+    session.answer(
         {"queue": queue} | msgspec.structs.asdict(settings),
-        [("queue", name_text(queue)), *_settings_fields(settings)],
+        fields([("queue", name_text(queue)), *_fields(settings)]),
     )
 
 
-@command(app, "open-gate", "inturn queues open-gate walk 3")
-def _open_gate(
-    call: Call,
+@app.command("pause", epilog=examples("inturn queues pause orders"))
+def pause(
+    queue: QueueArgument,
+    by: ByOption,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start no more jobs of a queue. Running ones finish; new ones are accepted."""
+    session = Session(app, store, as_json)
+
+    async def paused(store: Store) -> None:
+        await find_queue(store, queue)
+        await store.pause(queue, by=by)
+
+    session.run(paused)
+    _answer(session, queue, {"paused_by": by}, f"Queue {queue!r} is paused by {by}.")
+
+
+@app.command("resume", epilog=examples("inturn queues resume orders"))
+def resume(
+    queue: QueueArgument,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start jobs of a paused queue again."""
+    session = Session(app, store, as_json)
+
+    async def resumed(store: Store) -> None:
+        await find_queue(store, queue)
+        await store.resume(queue)
+
+    session.run(resumed)
+    _answer(session, queue, {"paused_by": None}, f"Queue {queue!r} is not paused.")
+
+
+@app.command("open-gate", epilog=examples("inturn queues open-gate walk 3"))
+def open_gate(
     queue: QueueArgument,
     round: Annotated[int, typer.Argument(metavar="ROUND", help="The highest round to open.")],
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Open a queue's gate as far as a round. A gate never closes."""
+    """Let jobs up to a round start. A gate never closes."""
+    session = Session(app, store, as_json)
 
     async def opened(store: Store) -> int:
-        await insist_on_queue(store, queue)
+        await find_queue(store, queue)
         return await store.open_gate(queue, round)
 
-    gate = call.run(opened)
-    text = plain(f"The gate of queue {queue!r} is open as far as round {gate}.")
-    call.out.answer({"queue": queue, "round": gate}, text)
+    gate = session.run(opened)
+    _answer(session, queue, {"round": gate}, f"Queue {queue!r} is open up to round {gate}.")
 
 
-@command(app, "advance-gate", "inturn queues advance-gate walk")
-def _advance_gate(call: Call, queue: QueueArgument) -> None:
-    """Open the next round that has jobs, if nothing of the open rounds is unfinished.
-
-    Leaves with 1 if the gate stays where it is.
-    """
-    gate = call.run(lambda store: store.advance_gate(queue))
-    document = {"queue": queue} | msgspec.structs.asdict(gate)
-    call.out.answer(document, plain(_gate_text(queue, gate)))
-    if not gate.advanced:
-        raise typer.Exit(ExitCode.NO)
+def queue_document(status: QueueStatus) -> dict[str, Any]:
+    """Return a queue with its settings, all on one level."""
+    place = msgspec.structs.asdict(status)
+    del place["settings"]
+    return place | msgspec.structs.asdict(status.settings)
 
 
-async def _configured(store: Store, queue: str, changes: dict[str, Any]) -> QueueSettings:
-    """Change some of a queue's settings; return all of them."""
-    known = {status.name: status.settings for status in await store.queues()}
-    settings = msgspec.structs.replace(known.get(queue, QueueSettings()), **changes)
-    await store.configure(queue, settings)
-    return settings
+def _answer(session: Session, queue: str, what: dict[str, Any], said: str) -> None:
+    session.answer({"queue": queue} | what, Text(plain(said)))
 
 
-def _gate_text(queue: str, gate: Gate) -> str:
-    where = f"The gate of queue {queue!r} is open as far as round {gate.round}"
-    if gate.advanced:
-        return f"{where} now."
-    if gate.exhausted:
-        return f"{where}: nothing is unfinished, and no later round waits."
-    return f"{where}: {count(gate.unfinished, 'job')} of the open rounds unfinished."
-
-
-def _settings_fields(settings: QueueSettings) -> list[tuple[str, str]]:
+def _fields(settings: QueueSettings) -> list[tuple[str, Cell]]:
     return [
         ("on dead", str(settings.on_dead)),
-        ("depth max", _bound_text(settings.depth_max)),
-        ("lane depth max", _bound_text(settings.lane_depth_max)),
+        ("depth max", _limit_text(settings.depth_max)),
+        ("lane depth max", _limit_text(settings.lane_depth_max)),
         ("keep done", seconds_text(settings.keep_done_seconds)),
         ("aging", seconds_text(settings.aging_seconds)),
     ]
 
 
-def _bound_text(bound: int | None) -> str:
-    return NO_BOUND if bound is None else f"{bound:,}"
+def _limit_text(limit: int | None) -> str:
+    return "none" if limit is None else f"{limit:,}"
 
 
-def _cells(status: QueueStatus) -> tuple[str, ...]:
-    settings = status.settings
+def _cells(status: QueueStatus) -> tuple[Cell, ...]:
     return (
         name_text(status.name),
-        str(settings.on_dead),
-        _bound_text(settings.depth_max),
-        _bound_text(settings.lane_depth_max),
-        seconds_text(settings.keep_done_seconds),
-        seconds_text(settings.aging_seconds),
+        *(value for _, value in _fields(status.settings)),
         str(status.gate),
         name_text(status.paused_by),
     )

@@ -1,167 +1,184 @@
-"""``inturn status``: every queue's depth and age, and what holds it back."""
+"""``inturn status`` and ``inturn workers``: what is in the queues, and who works on it."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from inturn.cli.call import Call, command
-from inturn.cli.documents import queue_document
-from inturn.cli.options import flag
-from inturn.cli.plain import age, count, name_text, time_text
-from inturn.cli.sheet import WIDE, Column, Sheet, number_text, print_to
+from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
+from inturn.cli.queues import queue_document
+from inturn.cli.session import Session
+from inturn.cli.text import Cell, age, count, name_text, number_text, print_to, table
 from inturn.model.lane import QueueStatus
+from inturn.model.worker import WorkerView
+from inturn.policy.explain import WORKER_SEEN_SECONDS
 from inturn.store.protocol import Store
 
+EXAMPLES = examples("inturn status -A shop:app", "inturn status -A shop:app --watch")
 WATCH_SECONDS = 1.0
-SILENT_SECONDS = 2.0  # how long an answer may take before that is said, and said again
 
-_COLUMNS = (
-    Column("queue", shrinks=True),
-    Column("waiting", right=True),
-    Column("running", right=True, spare=5),
-    Column("scheduled", right=True, spare=2),
-    Column("retrying", right=True, spare=3),
-    Column("blocked", right=True, spare=1),
-    Column("dead", right=True),
-    Column("oldest", right=True, spare=4),
-    Column("lanes", right=True, wide=True),
-    Column("notes", shrinks=True, wide=True),
-)
+_WORKER_HEADS = ("worker…", ">seen", ">up", ">running", "queues…", "kinds…")
+_SELDOM = ("scheduled", "retrying", "blocked")  # columns that are left out while all zero
 
 
-def add_to(app: typer.Typer) -> None:
-    """Make this a command of ``app``."""
-    command(
-        app,
-        "status",
-        "inturn status",
-        "inturn status --watch",
-        json="Print one JSON document; with --watch, one a line.",
-    )(_status)
+class _Found(msgspec.Struct, frozen=True):
+    """What the store said about its queues and workers at one moment."""
+
+    queues: list[QueueStatus]
+    done: dict[str, int]  # within the last hour
+    workers: list[WorkerView]
+    now: datetime
 
 
-def _status(
-    call: Call,
-    watch: Annotated[bool, flag("--watch", help="Go on until Ctrl-C.")] = False,
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show every queue: jobs by state, the oldest one's age, gate, bounds, what is held."""
+    """Count each queue's jobs by state, and say what holds them up."""
+    session = Session(app, store, as_json)
     if watch:
-        watched = _streamed if call.out.as_json else _watched
         with contextlib.suppress(KeyboardInterrupt):
-            call.run(lambda store: watched(call, store))
+            _watch(session)
         return
-    found, now = call.run(_read)
-    call.out.answer(_document(found, now), _shown(call, found, now))
+    found = session.run(_read)
+    session.answer(_document(found), _shown(session, found))
 
 
-async def _read(store: Store) -> tuple[list[QueueStatus], datetime]:
-    return await store.queues(), await store.now()
+def workers(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List workers, the latest first. One that died stays listed for a day."""
+    session = Session(app, store, as_json)
 
+    async def read(store: Store) -> tuple[list[WorkerView], datetime]:
+        return await store.workers(), await store.now()
 
-def _document(found: list[QueueStatus], now: datetime) -> dict[str, Any]:
-    return {"at": now, "queues": [queue_document(status) for status in found]}
-
-
-async def _streamed(call: Call, store: Store) -> None:
-    """Print the status again and again, each time as a JSON document on a line."""
-    while True:
-        call.out.line(_document(*await _read(store)))
-        await asyncio.sleep(WATCH_SECONDS)
-
-
-async def _watched(call: Call, store: Store) -> None:
-    """Show the status again and again, in place on a terminal, line after line elsewhere."""
-    with Live(console=call.out.console, auto_refresh=False) as live:
-        screen = _Screen(call, live)
-        while True:
-            reading = asyncio.ensure_future(_read(store))
-            try:
-                while not (await asyncio.wait([reading], timeout=SILENT_SECONDS))[0]:
-                    screen.wait()
-                screen.show(*reading.result())
-            finally:
-                reading.cancel()
-            await asyncio.sleep(WATCH_SECONDS)
-
-
-class _Screen:
-    """What is watched: the last status, and how long the store has been silent since."""
-
-    def __init__(self, call: Call, live: Live) -> None:
-        self._call, self._live = call, live
-        self._last: RenderableType = Text()
-        self._silences = 0
-
-    def show(self, found: list[QueueStatus], now: datetime) -> None:
-        """Show a status that the store has just given."""
-        self._silences = 0
-        self._last = Group(Text(time_text(now), "dim"), _shown(self._call, found, now))
-        self._print(self._last)
-
-    def wait(self) -> None:
-        """Say that what stands there is of an earlier time; once, where lines follow lines."""
-        self._silences += 1
-        seconds = self._silences * SILENT_SECONDS
-        said = Text(f"The store has not answered for {seconds:.0f} s.", "yellow")
-        if self._live.console.is_terminal:
-            self._print(Group(self._last, Text(), said))
-        elif self._silences == 1:
-            self._print(said)
-
-    def _print(self, shown: RenderableType) -> None:
-        console = self._live.console
-        if console.is_terminal:
-            self._live.update(shown, refresh=True)
-        else:
-            print_to(console, shown)
-            console.file.flush()
-
-
-def _shown(call: Call, found: list[QueueStatus], now: datetime) -> RenderableType:
-    """Return the table; where it has no room for notes they follow it, a line for each queue."""
-    if not found:
-        return Text("No queues yet: nothing was ever submitted.")
-    console = call.out.console
-    table = Sheet(_COLUMNS, console).text([_cells(status, now) for status in found])
-    notes = [
-        Text(f"{name_text(status.name)}: {_notes(status)}")
-        for status in found
-        if console.width < WIDE and _notes(status)
-    ]
-    return Group(table, *([Text()] if notes else []), *notes)
-
-
-def _cells(status: QueueStatus, now: datetime) -> tuple[Any, ...]:
-    return (
-        name_text(status.name),
-        number_text(status.waiting),
-        number_text(status.running, "green"),
-        number_text(status.scheduled),
-        number_text(status.retrying, "yellow"),
-        number_text(status.blocked),
-        number_text(status.dead, "red"),
-        age(status.oldest_at, now),
-        number_text(status.lanes),
-        _notes(status),
+    found, now = session.run(read)
+    session.answer(
+        {
+            "workers": [
+                msgspec.structs.asdict(worker) | {"silent": _is_silent(worker, now)}
+                for worker in found
+            ]
+        },
+        table(_WORKER_HEADS, [_worker_cells(worker, now) for worker in found])
+        if found
+        else f"No workers. Start one: `{_work_command(session)}`",
     )
 
 
-def _notes(status: QueueStatus) -> str:
-    """Say what holds a queue back or bounds it."""
-    settings = status.settings
+async def _read(store: Store) -> _Found:
+    now = await store.now()
+    queues = await store.queues()
+    hour = now - timedelta(hours=1)
+    done = {
+        queue.name: sum(stat.done for stat in await store.stats(queue.name, since=hour))
+        for queue in queues
+    }
+    return _Found(queues, done, await store.workers(), now)
+
+
+def _document(found: _Found) -> dict[str, Any]:
+    return {"at": found.now, "queues": [queue_document(status) for status in found.queues]}
+
+
+def _watch(session: Session) -> None:
+    """Print the status again and again: in place on a terminal, line after line elsewhere."""
+    with Live(console=session.console, auto_refresh=False) as live:
+        while True:
+            found = session.run(_read)
+            if session.as_json:
+                print(msgspec.json.encode(_document(found)).decode(), flush=True)
+            elif session.console.is_terminal:
+                live.update(_shown(session, found), refresh=True)
+            else:
+                print_to(session.console, _shown(session, found))
+                session.console.file.flush()
+            time.sleep(WATCH_SECONDS)
+
+
+def _shown(session: Session, found: _Found) -> RenderableType:
+    if not found.queues:
+        return Text("No jobs were ever submitted to this store.")
+    seldom = [name for name in _SELDOM if any(getattr(one, name) for one in found.queues)]
+    heads = ["queue…", ">waiting", ">running", *(f">{name}" for name in seldom)]
+    heads += [">dead", ">oldest", ">done/hour"]
+    rows = [_cells(status, seldom, found) for status in found.queues]
+    said = [_note(status) for status in found.queues] + [_missing(session, found)]
+    notes = [Text(note) for note in said if note]
+    return Group(table(heads, rows), *([Text(), *notes] if notes else []))
+
+
+def _cells(status: QueueStatus, seldom: list[str], found: _Found) -> list[Cell]:
+    return [
+        name_text(status.name),
+        number_text(status.waiting),
+        number_text(status.running, "green"),
+        *(number_text(getattr(status, name), "yellow") for name in seldom),
+        number_text(status.dead, "red"),
+        age(status.oldest_at, found.now),
+        number_text(found.done[status.name]),
+    ]
+
+
+def _note(status: QueueStatus) -> str:
+    """Say what holds a queue back, and which command goes on from there."""
+    name, settings = name_text(status.name), status.settings
     notes = [
         f"paused by {name_text(status.paused_by)}" if status.paused_by is not None else "",
-        f"{count(status.halted, 'lane')} halted" if status.halted else "",
-        f"gate at round {status.gate}" if status.gate else "",
+        f"{count(status.halted, 'lane')} halted (`inturn lanes list {name} --state halted`)"
+        if status.halted
+        else "",
+        f"open up to round {status.gate}" if status.gate else "",
         f"at most {count(settings.depth_max, 'job')}" if settings.depth_max else "",
-        f"at most {settings.lane_depth_max:,} a lane" if settings.lane_depth_max else "",
+        f"at most {settings.lane_depth_max:,} of one key" if settings.lane_depth_max else "",
     ]
-    return ", ".join(note for note in notes if note)
+    said = ", ".join(note for note in notes if note)
+    return f"{name}: {said}" if said else ""
+
+
+def _missing(session: Session, found: _Found) -> str:
+    """Say which queues have jobs and no worker."""
+    alive = [worker for worker in found.workers if not _is_silent(worker, found.now)]
+    served = {queue for worker in alive for queue in worker.queues}
+    unserved = [
+        name_text(status.name)
+        for status in found.queues
+        if status.waiting + status.scheduled + status.retrying and status.name not in served
+    ]
+    if not unserved:
+        return ""
+    command = f"`{_work_command(session)}`"
+    if not alive:
+        return f"No worker is running. Start one: {command}"
+    return f"No worker takes jobs from {', '.join(unserved)}. Start one: {command}"
+
+
+def _work_command(session: Session) -> str:
+    return f"inturn work {session.target or 'MODULE:APP'}"
+
+
+def _is_silent(worker: WorkerView, now: datetime) -> bool:
+    """Whether a worker was not heard of for so long that it is probably dead."""
+    seen_at = worker.seen_at
+    return seen_at is not None and (now - seen_at).total_seconds() > WORKER_SEEN_SECONDS
+
+
+def _worker_cells(worker: WorkerView, now: datetime) -> tuple[Cell, ...]:
+    silent, seen = _is_silent(worker, now), age(worker.seen_at, now)
+    return (
+        name_text(worker.id),
+        Text(f"{seen} ago", "red") if silent else seen,
+        "" if silent else age(worker.started_at, now),
+        "" if silent else number_text(worker.running, "green"),
+        name_text(" ".join(worker.queues)),
+        name_text(" ".join(worker.kinds)),
+    )

@@ -8,97 +8,105 @@ from typing import Annotated, BinaryIO
 import msgspec
 import typer
 
-from inturn.cli.call import Call, command
-from inturn.cli.ids import JobName, find_jobs, job_name
-from inturn.cli.jobs import ID
-from inturn.cli.options import seconds_from
+from inturn.cli.options import AppOption, JsonOption, StoreOption, examples, seconds_from
+from inturn.cli.session import Session, find_job
 from inturn.model import bounds
-from inturn.model.errors import InvalidPayload, PayloadTooLarge
+from inturn.model.errors import BadInput, InvalidPayload, PayloadTooLarge
 from inturn.model.job import NewJob, Ticket
+from inturn.model.spelling import did_you_mean
 from inturn.store.protocol import Store
 
-KindArgument = Annotated[
-    str, typer.Argument(metavar="KIND", help="What is to be done.", show_default=False)
-]
+EXAMPLES = examples(
+    """inturn submit pay -A shop:app --payload '{"customer": 7}'""",
+    "inturn submit pay -A shop:app --key customer-7 --payload @pay.json",
+)
+
+KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="The job's name in the app.")]
 PayloadOption = Annotated[
-    str,
-    typer.Option(metavar="JSON|@FILE|-", help="JSON text, a file with it, or stdin."),
+    str, typer.Option(metavar="JSON|@FILE|-", help="Arguments as JSON, a file, or - for stdin.")
+]
+QueueOption = Annotated[
+    str | None, typer.Option(metavar="QUEUE", help="Queue. Otherwise the job's own.")
 ]
 KeyOption = Annotated[
-    str | None, typer.Option(help="Run in turn with this key's jobs.", show_default=False)
+    str | None, typer.Option(metavar="KEY", help="Run in order with jobs of this key.")
 ]
 DelayOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
         parser=seconds_from(0.0, bounds.DELAY_SECONDS_MAX),
-        help="Not before then.",
-        show_default="0s",
+        help="Wait this long before running.",
+        show_default=False,
     ),
 ]
 DedupeOption = Annotated[
-    str | None, typer.Option(help="The same again is the first one.", show_default=False)
+    str | None, typer.Option(metavar="KEY", help="Skip if a job with this dedupe key exists.")
 ]
 WindowOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
         parser=seconds_from(0.001, bounds.DEDUPE_SECONDS_MAX),
-        help="How long --dedupe lasts.",
-        show_default="1d",
+        help="How long --dedupe is remembered (1d).",
+        show_default=False,
     ),
 ]
-RoundOption = Annotated[int, typer.Option(help="Wait until the gate is open so far.")]
+RoundOption = Annotated[
+    int, typer.Option(metavar="N", help="Wait until the queue's gate opens this round.")
+]
 AfterOption = Annotated[
-    list[JobName] | None,
-    typer.Option(
-        metavar="JOB", parser=job_name, help="Wait for this job; repeatable.", show_default=False
-    ),
+    list[str] | None, typer.Option(metavar="JOB", help="Wait until this job is done; repeatable.")
 ]
 AttemptsOption = Annotated[
-    int, typer.Option(min=1, max=bounds.ATTEMPTS_MAX, help="How often to try.")
+    int | None,
+    typer.Option(
+        min=1,
+        max=bounds.ATTEMPTS_MAX,
+        metavar="N",
+        help="Give up after this many tries. Otherwise the job's own.",
+    ),
 ]
 TimeoutOption = Annotated[
     float | None,
     typer.Option(
         metavar="TIME",
         parser=seconds_from(0.001, bounds.TIMEOUT_SECONDS_MAX),
-        help="How long an attempt may take; else as declared.",
-        show_default=False,
+        help="Stop an attempt after this long. Otherwise the job's own.",
     ),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Make this a command of ``app``."""
-    command(
-        app,
-        "submit",
-        """inturn submit mail --queue outbox --payload '{"to": "a@b.c"}'""",
-        "inturn submit order --key customer-7 --payload @order.json",
-        f"inturn submit receipt --after {ID}",
-    )(_submit)
-
-
-def _submit(
-    call: Call,
+def submit(
     kind: KindArgument,
-    queue: Annotated[str, typer.Option(help="Where.")] = "default",
     payload: PayloadOption = "null",
+    queue: QueueOption = None,
     key: KeyOption = None,
-    priority: Annotated[int, typer.Option(help="Higher first.")] = 0,
+    priority: Annotated[int, typer.Option(metavar="N", help="Higher runs first.")] = 0,
     delay: DelayOption = 0.0,
+    after: AfterOption = None,
     dedupe: DedupeOption = None,
     dedupe_seconds: WindowOption = bounds.DEDUPE_SECONDS_DEFAULT,
     round: RoundOption = 0,
-    after: AfterOption = None,
-    attempts: AttemptsOption = bounds.ATTEMPTS_DEFAULT,
+    attempts: AttemptsOption = None,
     timeout: TimeoutOption = None,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Submit a job, and print its id."""
-    job = NewJob(
+    """Submit a job and print its id."""
+    session = Session(app, store, as_json)
+    declared = None
+    if session.app is not None:
+        declared = session.app.jobs.get(kind)
+        if declared is None:
+            raise BadInput(
+                f"{session.target} has no job {kind!r}.{did_you_mean(kind, session.app.jobs)} "
+                f"It has {', '.join(session.app.jobs) or 'none'}."
+            )
+    new = NewJob(
         kind=kind,
-        queue=queue,
+        queue=queue or (declared.options.queue if declared else "default"),
         payload=read_payload(payload),
         key=key,
         priority=priority,
@@ -106,19 +114,20 @@ def _submit(
         dedupe=dedupe,
         dedupe_seconds=dedupe_seconds,
         round=round,
-        attempts_max=attempts,
-        timeout_seconds=timeout,
+        attempts_max=attempts
+        or (declared.retry.attempts_max if declared else bounds.ATTEMPTS_DEFAULT),
+        timeout_seconds=timeout or (declared.timeout if declared else None),
     )
 
     async def submitted(store: Store) -> Ticket:
-        first = frozenset(await find_jobs(store, after or ()))
-        [ticket] = await store.enqueue([msgspec.structs.replace(job, after=first)])
+        first = frozenset([await find_job(store, job) for job in after or ()])
+        [ticket] = await store.enqueue([msgspec.structs.replace(new, after=first)])
         return ticket
 
-    ticket = call.run(submitted)
-    call.out.answer(msgspec.structs.asdict(ticket), str(ticket.id))
-    if ticket.duplicate and not call.out.as_json:
-        print("This dedupe key was known: that is the first job's id.", file=sys.stderr)
+    ticket = session.run(submitted, makes_file=declared is not None)
+    session.answer(msgspec.structs.asdict(ticket), str(ticket.id))
+    if ticket.duplicate and not as_json:
+        print("A job with this dedupe key exists: that is its id.", file=sys.stderr)
 
 
 def read_payload(given: str) -> str:
@@ -126,7 +135,7 @@ def read_payload(given: str) -> str:
     if given == "-":
         if found := _text(_bounded(sys.stdin.buffer), "stdin"):
             return found
-        raise InvalidPayload("nothing was given on stdin. A payload is JSON: null is the least.")
+        raise InvalidPayload("stdin was empty. A payload is JSON; the shortest is null.")
     if not given.startswith("@"):
         return given
     name = given[1:]
@@ -134,9 +143,7 @@ def read_payload(given: str) -> str:
         with open(name, "rb") as file:
             content = _bounded(file)
     except OSError as error:
-        raise InvalidPayload(
-            f"the payload's file cannot be read: {error}. Give JSON text, @FILE, or - for stdin."
-        ) from error
+        raise InvalidPayload(f"cannot read the payload: {error}.") from error
     return _text(content, name)
 
 
@@ -144,8 +151,8 @@ def _bounded(file: BinaryIO) -> bytes:
     content = file.read(bounds.PAYLOAD_BYTES_MAX + 1)
     if len(content) > bounds.PAYLOAD_BYTES_MAX:
         raise PayloadTooLarge(
-            f"the payload has more than {bounds.PAYLOAD_BYTES_MAX:,} bytes, the bound. "
-            f"Keep large things in a file or a bucket and pass their name."
+            f"the payload is larger than {bounds.PAYLOAD_BYTES_MAX:,} bytes. Keep large data in a "
+            f"file or a bucket, and pass its name."
         )
     return content
 

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from inturn.cli.call import Call, command
-from inturn.cli.exits import told
+from inturn.cli.exits import exit_on_error
 from inturn.cli.journal import Journal
-from inturn.cli.options import flag, seconds_from
-from inturn.cli.settings import VARIABLE, Address, work_home
+from inturn.cli.options import AppOption, StoreOption, examples, seconds_from
 from inturn.model import bounds
 from inturn.model.errors import BadInput
 from inturn.store.address import anchored
@@ -29,23 +27,25 @@ if TYPE_CHECKING:
 
 PROCESSES_MAX = 1_000
 MEMBER = (sys.executable, "-m", "inturn.cli.member")
+EXAMPLES = examples(
+    "inturn work shop:app",
+    "inturn work shop:app --queue mail -c 20",
+    "inturn work shop:app --processes 4 --health-port 8080",
+    "inturn work shop:app --drain",
+)
+_MORE = "Less often needed"
 
 TargetArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="MODULE:APP",
-        envvar="INTURN_APP",
-        help="Where the App is. MODULE alone will do if there is one App in it.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="MODULE:APP", help="The App. MODULE is enough if it has one App."),
 ]
 QueuesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--queue",
+        metavar="QUEUE",
         envvar="INTURN_QUEUES",
-        help="Only from this queue; repeatable. Else all of the app's jobs.",
-        show_default=False,
+        help="Only this queue; repeatable. Otherwise all of the app's.",
     ),
 ]
 ConcurrencyOption = Annotated[
@@ -55,18 +55,30 @@ ConcurrencyOption = Annotated[
         "-c",
         min=1,
         max=bounds.SLOTS_MAX,
+        metavar="N",
         envvar="INTURN_CONCURRENCY",
-        help="How many lanes, or jobs without a key, run at once in a process.",
+        help="Jobs to run at once in a process.",
     ),
 ]
+ProcessesOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N|auto",
+        envvar="INTURN_PROCESSES",
+        help="Processes; auto is one for each core.",
+    ),
+]
+DrainOption = Annotated[bool, typer.Option("--drain", help="Stop when no job is ready.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
 LeaseOption = Annotated[
     float,
     typer.Option(
         metavar="TIME",
         parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_LEASE",
-        help="How long after a worker died its jobs stay with it.",
-        show_default="30s",
+        help="Silence before a worker's jobs go to another (30s).",
+        show_default=False,
+        rich_help_panel=_MORE,
     ),
 ]
 SweepOption = Annotated[
@@ -75,24 +87,18 @@ SweepOption = Annotated[
         metavar="TIME",
         parser=seconds_from(0.001, bounds.LEASE_SECONDS_MAX),
         envvar="INTURN_SWEEP",
-        help="How often to look for jobs of dead workers.",
-        show_default="10s",
-    ),
-]
-ProcessesOption = Annotated[
-    str,
-    typer.Option(
-        metavar="N|auto",
-        envvar="INTURN_PROCESSES",
-        help="How many processes; auto: one for each core.",
+        help="How often to look for jobs of dead workers (10s).",
+        show_default=False,
+        rich_help_panel=_MORE,
     ),
 ]
 NameOption = Annotated[
     str | None,
     typer.Option(
+        metavar="NAME",
         envvar="INTURN_WORKER_NAME",
-        help="The worker's name. Else host, process and a random part.",
-        show_default=False,
+        help="The worker's name. Two workers need two names.",
+        rich_help_panel=_MORE,
     ),
 ]
 HealthFileOption = Annotated[
@@ -100,8 +106,8 @@ HealthFileOption = Annotated[
     typer.Option(
         metavar="PATH",
         envvar="INTURN_HEALTH_FILE",
-        help="Touch this file every second while all is well.",
-        show_default=False,
+        help="Touch this file every second while healthy.",
+        rich_help_panel=_MORE,
     ),
 ]
 HealthPortOption = Annotated[
@@ -109,17 +115,20 @@ HealthPortOption = Annotated[
     typer.Option(
         min=0,
         max=65_535,
+        metavar="PORT",
         envvar="INTURN_HEALTH_PORT",
-        help="Answer GET /healthz on this port.",
-        show_default=False,
+        help="Answer GET /healthz here.",
+        rich_help_panel=_MORE,
     ),
 ]
 HealthHostOption = Annotated[
-    str, typer.Option(envvar="INTURN_HEALTH_HOST", help="Where --health-port listens.")
-]
-DrainOption = Annotated[
-    bool,
-    flag("--drain", help="Stop when nothing is left to run now."),
+    str,
+    typer.Option(
+        metavar="HOST",
+        envvar="INTURN_HEALTH_HOST",
+        help="Address of --health-port.",
+        rich_help_panel=_MORE,
+    ),
 ]
 
 
@@ -131,82 +140,67 @@ class _Desk(msgspec.Struct, frozen=True):
     host: str
 
 
-def add_to(app: typer.Typer) -> None:
-    """Make this a command of ``app``."""
-    command(
-        app,
-        "work",
-        "inturn work shop:app",
-        "inturn work shop:app --queue mail --concurrency 20",
-        "inturn work shop:app --processes 4 --health-port 8080",
-        "inturn work shop:app --drain",
-        store="The store. Else INTURN_STORE, else pyproject.toml, else the app's own.",
-        json="Print each event as a JSON document on a line.",
-    )(_work)
-
-
-def _work(
-    call: Call,
+def work(
     context: typer.Context,
     target: TargetArgument = None,
     queue: QueuesOption = None,
     concurrency: ConcurrencyOption = 100,
+    processes: ProcessesOption = "1",
+    drain: DrainOption = False,
+    as_json: JsonOption = False,
     lease: LeaseOption = bounds.LEASE_SECONDS_DEFAULT,
     sweep: SweepOption = 10.0,
-    processes: ProcessesOption = "1",
     name: NameOption = None,
     health_file: HealthFileOption = None,
     health_port: HealthPortOption = None,
     health_host: HealthHostOption = "127.0.0.1",
-    drain: DrainOption = False,
+    app: AppOption = None,
+    store: StoreOption = None,
 ) -> None:
-    """Run the jobs of an app, until SIGTERM, SIGHUP or Ctrl-C; finish what runs; leave with 0.
-
-    A second signal gives back what runs and stops at once.
-    """
+    """Run a worker. Ctrl-C finishes running jobs and exits; press it again to stop at once."""
+    target = target or app
     if target is None:
-        raise BadInput(
-            "whose jobs? Name the module and the App in it, as in `inturn work shop:app`, set "
-            'INTURN_APP, or write `app = "shop:app"` under [tool.inturn.work] in pyproject.toml.'
-        )
+        raise BadInput("no App given. Usage: inturn work MODULE:APP")
     from inturn.worker.settings import WorkSettings
 
-    address = _named_store(call)
+    if store:
+        # An App without a store of its own has it from here, in processes that it starts, too.
+        os.environ["INTURN_STORE"] = anchored(store)
     settings = WorkSettings(
         target=target,
-        folder=str(_home(call, context)),
-        name=name or _name(),
+        folder=str(Path.cwd()),
+        name=name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
         is_named=bool(name),
-        store=None if address is None else address.url,
-        store_named_by="" if address is None else address.source,
-        queues=_queues(queue, context),
+        store=store or None,
+        store_named_by=_named_by(context) if store else "",
+        queues=tuple(queue) if queue else None,
         concurrency=concurrency,
         lease_seconds=lease,
         sweep_seconds=sweep,
         until_empty=drain,
     )
-    # A handler may leave the folder that it is named from.
-    health_file = None if health_file is None else call.folder / health_file
+    # A handler may change the working directory.
+    health_file = None if health_file is None else health_file.absolute()
     desk = _Desk(health_file, health_port, health_host)
     number = _number(processes)
     if number == 1:
-        _alone(call, settings, desk)
-    elif code := asyncio.run(_crew(call, settings, desk, number)):
+        _alone(settings, desk, as_json=as_json)
+    elif code := asyncio.run(_crew(settings, desk, number, as_json=as_json)):
         raise typer.Exit(code)
 
 
-def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
+def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
     """Work in this process."""
     from inturn.worker.health import HealthDesk, HealthThread
     from inturn.worker.shift import Shift
     from inturn.worker.signals import SignalThread
 
-    journal = Journal(as_json=call.out.as_json, keeps_output=True)
+    journal = Journal(as_json=as_json, keeps_output=True)
     shift = Shift(settings, journal)
     journal.open_log()
     code = 0
     try:
-        with told(debug=call.debug), contextlib.ExitStack() as stack:
+        with exit_on_error(), contextlib.ExitStack() as stack:
             if desk.file is not None or desk.port is not None:
                 health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
                 stack.enter_context(HealthThread(health))
@@ -220,58 +214,29 @@ def _alone(call: Call, settings: WorkSettings, desk: _Desk) -> None:
         raise typer.Exit(code)
 
 
-async def _crew(call: Call, settings: WorkSettings, desk: _Desk, processes: int) -> int:
+async def _crew(settings: WorkSettings, desk: _Desk, processes: int, *, as_json: bool) -> int:
     """Work in several processes, of which this is the parent."""
     from inturn.worker.crew import Crew
     from inturn.worker.health import HealthDesk
 
-    journal = Journal(as_json=call.out.as_json)
+    journal = Journal(as_json=as_json)
     journal.open_log()
     crew = Crew(
         settings,
         processes=processes,
         command=MEMBER,
         listener=journal,
-        as_json=call.out.as_json,
-        debug=call.debug,
+        as_json=as_json,
+        debug=False,
     )
     async with HealthDesk(crew.health, **msgspec.structs.asdict(desk)).open():
         return await crew.run()
 
 
-def _home(call: Call, context: typer.Context) -> Path:
-    """Return the folder to import the app from: if a pyproject.toml names it, that one's own."""
-    is_of_pyproject = _source(context, "target") == "DEFAULT_MAP"
-    return work_home(call.folder) if is_of_pyproject else call.folder
-
-
-def _queues(named: list[str] | None, context: typer.Context) -> tuple[str, ...] | None:
-    """Return the queues that are named; in the variable commas, too, are between them."""
-    found = named or []
-    if _source(context, "queue") == "ENVIRONMENT":
-        found = [name for text in found for name in text.split(",") if name]
-    return tuple(found) or None
-
-
-def _source(context: typer.Context, parameter: str) -> str | None:
-    """Return where the value of a parameter comes from."""
-    source = context.get_parameter_source(parameter)
-    return None if source is None else source.name
-
-
-def _named_store(call: Call) -> Address | None:
-    """Return the store that is named anywhere but in the app.
-
-    Every App without one has it from the variable, in this process and in those that it starts.
-    """
-    address = call.find_address()
-    if address is not None:
-        os.environ[VARIABLE] = anchored(address.url)
-    return address
-
-
-def _name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+def _named_by(context: typer.Context) -> str:
+    """Return what names the store: the flag or the variable."""
+    source = context.get_parameter_source("store")
+    return "INTURN_STORE" if source is not None and source.name == "ENVIRONMENT" else "--store"
 
 
 def _number(processes: str) -> int:

@@ -256,7 +256,7 @@ class NotHalted(InturnError):
         self.queue, self.key = queue, key
         super().__init__(
             f"lane {key!r} of queue {queue!r} is not halted: there is no job to retry, skip or "
-            f"drop. Look with `inturn lanes explain {shlex.quote(queue)} {shlex.quote(key)}`."
+            f"drop. Look with `inturn lanes list {shlex.quote(queue)} --key {shlex.quote(key)}`."
         )
 
 
@@ -301,8 +301,8 @@ class JobFailed(InturnError):
 
     def __init__(self, job: UUID | None, reason: str) -> None:
         self.job, self.reason = job, reason
-        look = f"Look with `inturn dead show {job}`, then `inturn dead retry {job}` or"
-        stored = f"job {job} is dead: {whole(reason)} {look} `inturn dead drop {job}`."
+        look = f"Look with `inturn jobs show {job}`, then `inturn jobs retry {job}` or"
+        stored = f"job {job} is dead: {whole(reason)} {look} `inturn jobs drop {job}`."
         super().__init__(whole(reason) if job is None else stored)
 
 

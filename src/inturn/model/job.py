@@ -89,6 +89,10 @@ class JobState(StrEnum):
     DONE = "done"
 
 
+UNFINISHED = [one for one in JobState if one not in (JobState.DONE, JobState.CANCELLED)]
+"""The states of a job that may still run: by itself, or when a person retries it."""
+
+
 class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
     """One failed attempt: which, when, on which worker, what went wrong, and where.
 

@@ -84,9 +84,8 @@ class App:
         if url is None:
             raise BadInput(
                 'an App needs a store: App("sqlite:///work.db"), '
-                'App("postgresql://user@host/database"), or the variable INTURN_STORE. `inturn '
-                "work` also takes it from --store, or from pyproject.toml: `store = …` under "
-                "[tool.inturn]."
+                'App("postgresql://user@host/database"), or the variable INTURN_STORE, '
+                "which `inturn work --store` sets as well."
             )
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()

@@ -216,6 +216,7 @@ class StoreDelegate:
         self,
         *,
         state: JobState | None = None,
+        finished: bool = True,
         queue: str | None = None,
         kind: str | None = None,
         key: str | None = None,
@@ -224,8 +225,18 @@ class StoreDelegate:
     ) -> Page[JobView]:
         """List jobs by id, oldest first."""
         return await self._store.jobs(
-            state=state, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
+            state=state,
+            finished=finished,
+            queue=queue,
+            kind=kind,
+            key=key,
+            cursor=cursor,
+            rows_max=rows_max,
         )
+
+    async def jobs_ending(self, ending: str) -> list[UUID]:
+        """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+        return await self._store.jobs_ending(ending)
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept."""

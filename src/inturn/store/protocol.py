@@ -318,13 +318,24 @@ class Store(Protocol):
         self,
         *,
         state: JobState | None = None,
+        finished: bool = True,
         queue: str | None = None,
         kind: str | None = None,
         key: str | None = None,
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first."""
+        """List jobs by id, oldest first.
+
+        Without a ``state``, ``finished=False`` leaves out done and cancelled jobs.
+        """
+        ...
+
+    async def jobs_ending(self, ending: str) -> list[UUID]:
+        """Return the jobs, ten at most, whose id ends with these hexadecimal digits.
+
+        It looks among the newest million jobs that were accepted, and all that are set aside.
+        """
         ...
 
     async def result(self, job: UUID) -> str | None:

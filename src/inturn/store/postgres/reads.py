@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.errors import ResultLost, UnknownJob
-from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView, Progress
+from inturn.model.job import UNFINISHED, AttemptError, DeadLetter, Job, JobState, JobView, Progress
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
@@ -42,6 +42,7 @@ async def jobs(
     *,
     now: datetime,
     state: JobState | None = None,
+    finished: bool = True,
     queue: str | None = None,
     kind: str | None = None,
     key: str | None = None,
@@ -53,10 +54,17 @@ async def jobs(
     after = _FIRST if cursor is None else decode_cursor(cursor, UUID)[0]
     asked = (after, queue, kind, key, rows_max + 1)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        found = sorted(await _ids(connection, asked, state, now))
+        states = [state] if state is not None or finished else UNFINISHED
+        ids = [await _ids(connection, asked, one, now) for one in states]
+        found = sorted(set().union(*ids))
         views = await _views(connection, found[:rows_max], now)
     ends = len(found) <= rows_max
     return Page(rows=tuple(views), cursor=None if ends else encode_cursor(found[rows_max - 1]))
+
+
+async def jobs_ending(connection: Connection, ending: str) -> list[UUID]:
+    """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+    return [row[0] for row in await connection.fetch(query("jobs_ending"), ending)]
 
 
 async def result(connection: Connection, job: UUID, now: datetime) -> str | None:

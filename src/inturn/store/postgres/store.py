@@ -414,13 +414,14 @@ class PostgresStore:
         self,
         *,
         state: JobState | None = None,
+        finished: bool = True,
         queue: str | None = None,
         kind: str | None = None,
         key: str | None = None,
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first."""
+        """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
         state = check_state(state)
         check_filter(queue=queue, kind=kind, key=key)
         now = await self.now()
@@ -429,12 +430,19 @@ class PostgresStore:
                 connection,
                 now=now,
                 state=state,
+                finished=finished,
                 queue=queue,
                 kind=kind,
                 key=key,
                 cursor=cursor,
                 rows_max=rows_max,
             )
+        )
+
+    async def jobs_ending(self, ending: str) -> list[UUID]:
+        """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+        return await self._pool.run(
+            lambda connection: reads.jobs_ending(connection, ending.lower())
         )
 
     async def result(self, job: UUID) -> str | None:

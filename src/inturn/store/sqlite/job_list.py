@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 from uuid import UUID
 
-from inturn.model.job import JobState, JobView
+from inturn.model.job import UNFINISHED, JobState, JobView
 from inturn.store.paging import decode_cursor, encode_cursor
 from inturn.store.protocol import Page
 from inturn.store.sqlite import job_view
@@ -34,32 +34,41 @@ def jobs(
     now: Micros,
     *,
     state: JobState | None,
+    finished: bool,
     queue: str | None,
     kind: str | None,
     key: str | None,
     cursor: str | None,
     rows_max: int,
 ) -> Page[JobView]:
-    """List jobs by id, oldest first."""
+    """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
     [after] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=0),)
     arguments = {
         "after": after.bytes,
         "queue": queue,
         "kind": kind,
         "key": key,
-        "state": None if state is None else str(state),
         "now": now,
         "rows_max": rows_max + 1,
     }
     found: set[bytes] = set()
-    for name in _QUERIES[state]:
-        if name == "ids_waiting" and _many_wait(connection):
-            name = "ids_waiting_of_many"
-        found.update(id for (id,) in connection.execute(query(name), arguments))
+    states = [state] if state is not None or finished else UNFINISHED
+    for one in states:
+        arguments["state"] = None if one is None else str(one)
+        for name in _QUERIES[one]:
+            if name == "ids_waiting" and _many_wait(connection):
+                name = "ids_waiting_of_many"
+            found.update(id for (id,) in connection.execute(query(name), arguments))
     ids = sorted(found)[: rows_max + 1]
     views = tuple(job_view.job(connection, now, UUID(bytes=id)) for id in ids[:rows_max])
     more = encode_cursor(views[-1].job.id) if len(ids) > rows_max else None
     return Page(rows=views, cursor=more)
+
+
+def jobs_ending(connection: sqlite3.Connection, now: Micros, *, ending: str) -> list[UUID]:
+    """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+    rows = connection.execute(query("ids_ending"), {"ending": ending})
+    return [UUID(bytes=id) for (id,) in rows]
 
 
 def _many_wait(connection: sqlite3.Connection) -> bool:

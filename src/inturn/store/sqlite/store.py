@@ -387,18 +387,25 @@ class SqliteStore:
         self,
         *,
         state: JobState | None = None,
+        finished: bool = True,
         queue: str | None = None,
         kind: str | None = None,
         key: str | None = None,
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first."""
+        """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
         state = check_state(state)
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
-        listed = partial(job_list.jobs, state=state, queue=queue, kind=kind, key=key)
+        listed = partial(
+            job_list.jobs, state=state, finished=finished, queue=queue, kind=kind, key=key
+        )
         return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
+
+    async def jobs_ending(self, ending: str) -> list[UUID]:
+        """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+        return await self._read(partial(job_list.jobs_ending, ending=ending.lower()))
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept.

@@ -1,0 +1,201 @@
+"""One call of the command: the store it is for, and how it prints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from inturn.cli.text import Cell, make_console, print_to, table
+from inturn.model import bounds
+from inturn.model.errors import (
+    BadInput,
+    InvalidStoreURL,
+    NotFound,
+    SchemaMissing,
+    StoreUnavailable,
+    UnknownQueue,
+)
+from inturn.model.lane import QueueStatus
+from inturn.store.address import connect
+from inturn.store.protocol import Page, Store
+
+if TYPE_CHECKING:
+    from inturn.queue.app import App
+
+OPEN_SECONDS_MAX = 15.0  # a little more than SQLite waits for another process to finish writing
+
+Answer = TypeVar("Answer")
+Row = TypeVar("Row")
+Document = Mapping[str, Any]
+
+
+class Session:
+    """Opens the store that was named, runs a coroutine on it, and prints the answer."""
+
+    def __init__(self, app: str | None, store: str | None, as_json: bool) -> None:
+        self.target = app
+        self.named = store
+        self.as_json = as_json
+
+    # The store
+
+    @functools.cached_property
+    def app(self) -> App | None:
+        """The App, imported, if one was named."""
+        if not self.target:
+            return None
+        from inturn.worker.target import find_app
+
+        with contextlib.redirect_stdout(sys.stderr):  # its module may print; our output is our own
+            return find_app(self.target, Path.cwd())[1]
+
+    @property
+    def url(self) -> str:
+        """The store's URL: --store, or the App's own."""
+        if self.named:
+            return self.named
+        if self.app is not None:
+            return self.app.address
+        raise BadInput(
+            "no store given. Pass --app MODULE:APP or --store URL, or set INTURN_APP or "
+            "INTURN_STORE."
+        )
+
+    def run(
+        self, verb: Callable[[Store], Awaitable[Answer]], *, makes_file: bool = False
+    ) -> Answer:
+        """Open the store, run one coroutine on it, and close it."""
+        url = self.url
+
+        async def opened() -> Answer:
+            async with connected(url) as store:
+                if not makes_file:
+                    self._check_file(store)
+                try:
+                    async with asyncio.timeout(OPEN_SECONDS_MAX):
+                        await store.open()
+                except TimeoutError as error:
+                    raise StoreUnavailable(
+                        f"the store did not answer within {OPEN_SECONDS_MAX:g} s. Check that its "
+                        f"server runs and that its URL is right."
+                    ) from error
+                return await verb(store)
+
+        return asyncio.run(opened())
+
+    def _check_file(self, store: Store) -> None:
+        """Refuse a SQLite file that is not there: a mistyped name must not make a new store."""
+        path = getattr(store, "path", None)
+        if path is None:
+            return
+        make = (
+            f"To make it: `inturn store migrate --store {self.named}`."
+            if self.named
+            else "It is made by the first job that is submitted, or by a worker."
+        )
+        try:
+            size = Path(path).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            raise SchemaMissing(f"there is no file {path} yet. {make}") from None
+        except OSError as error:
+            raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
+        if not size:
+            raise SchemaMissing(f"the file {path} is empty. {make}")
+
+    # Printing
+
+    @functools.cached_property
+    def console(self) -> Console:
+        """Where text for people goes."""
+        return make_console()
+
+    def answer(self, document: Document, text: str | RenderableType) -> None:
+        """Print one thing: as JSON, or its text."""
+        if self.as_json:
+            print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        else:
+            print_to(self.console, text)
+
+    def page(
+        self,
+        name: str,
+        page: Page[Row],
+        *,
+        document: Callable[[Row], Document],
+        heads: Sequence[str],
+        cells: Callable[[Row], Sequence[Cell]],
+        empty: str,
+    ) -> None:
+        """Print a list, and how to go on when there is more."""
+        shown: RenderableType = table(heads, map(cells, page.rows)) if page.rows else empty
+        if page.cursor is not None:
+            more = Text(f"There are more: --cursor {page.cursor}, or a larger --limit.", "dim")
+            shown = Group(shown, more)
+        self.answer({name: list(map(document, page.rows)), "cursor": page.cursor}, shown)
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Store]:
+    """Yield a store that is not open yet, and close it."""
+    store = connect(url)
+    if store.is_private:
+        raise InvalidStoreURL(
+            "a store in memory ends with this command. Name a file: --store sqlite:///work.db."
+        )
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def collect(
+    read: Callable[[str | None, int], Awaitable[Page[Row]]],
+    *,
+    cursor: str | None = None,
+    limit: int,
+    wanted: Callable[[Row], bool] = lambda row: True,
+) -> Page[Row]:
+    """Read pages until there are ``limit`` wanted rows, or no more."""
+    rows: list[Row] = []
+    while True:
+        page = await read(cursor, min(limit - len(rows), bounds.PAGE_ROWS_MAX))
+        rows += filter(wanted, page.rows)
+        cursor = page.cursor
+        if cursor is None or len(rows) >= limit:
+            return Page(rows=tuple(rows), cursor=cursor)
+
+
+async def find_queue(store: Store, queue: str) -> QueueStatus:
+    """Return a queue; refuse a name that is not there, which is probably mistyped."""
+    for status in await store.queues():
+        if status.name == queue:
+            return status
+    raise UnknownQueue(queue)
+
+
+async def find_job(store: Store, text: str) -> UUID:
+    """Return the id that was typed whole, or of which the last 8 or more characters were."""
+    ending = text.lower().replace("-", "")
+    if not set(ending) <= set("0123456789abcdef") or not 8 <= len(ending) <= 32:
+        raise BadInput(
+            f"{text!r} is not a job's id. Give all of it, or the last 8 characters, as "
+            f"`inturn jobs list` shows them."
+        )
+    if len(ending) == 32:
+        return UUID(ending)
+    found = await store.jobs_ending(ending)
+    if not found:
+        raise NotFound(f"no job's id ends with {ending}. List jobs: `inturn jobs list`.")
+    if len(found) > 1:
+        raise BadInput(f"{' and '.join(map(str, found))} all end with {ending}. Give a whole id.")
+    return found[0]
