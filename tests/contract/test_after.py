@@ -355,4 +355,7 @@ async def test_a_large_batch_that_waits_for_one_job_is_accepted(store: Store) ->
     made = await store.enqueue([job(after=after) for _ in range(5_000)])
     assert len(made) == 5_000
     await settle(store, done(await claim(store)))
-    assert await state(store, made[-1].id) is JobState.WAITING
+    assert await state(store, made[-1].id) is JobState.BLOCKED, "a settle lets in a thousand"
+    assert await store.check() == []
+    assert sorted(await run_all(store)) == sorted(ticket.id for ticket in made)
+    assert await store.check() == []

@@ -67,8 +67,8 @@ select gen_random_uuid(), 'aside', 'k', '1', 0, 0, 5, now(), n % 2 = 0,
        now() + interval '1 hour' + n * interval '1 second', n % 2
 from generate_series(1, 20000) n;
 insert into inturn.blocked (id, queue, kind, payload, priority, round, attempts_max,
-                            enqueued_at, fresh)
-select gen_random_uuid(), 'aside', 'k', '1', 0, 0, 5, now(), false from generate_series(1, 20000);
+                            enqueued_at)
+select gen_random_uuid(), 'aside', 'k', '1', 0, 0, 5, now() from generate_series(1, 20000);
 insert into inturn.waits (on_job, job)
 select p.id, b.id from (select id, row_number() over (order by id) as n from inturn.parked) p
 join (select id, row_number() over (order by id) as n from inturn.blocked) b on b.n = p.n;

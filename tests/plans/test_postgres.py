@@ -219,7 +219,7 @@ async def test_a_reclaim_finds_the_leases_that_ran_out(connection: Any) -> None:
             "update inturn.lease set until = now() - interval '1 second' where token <= 5"
         )
         async with counted(connection) as touched:
-            row = await connection.fetchrow(query("reclaim"), 100, None)
+            row = await connection.fetchrow(query("reclaim"), 100, None, None)
     assert (row["leases"], row["suspects"]) == (5, 5)
     assert touched.walked() == []
     assert touched.rows("lane") <= 1000

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 
 from inturn.model.lease import Claim, Wish
-from inturn.store.sqlite import queue_row
+from inturn.store.sqlite import dependents, queue_row
 from inturn.store.sqlite.claim_lanes import claim_lanes, claim_suspect_lane, first_rank
 from inturn.store.sqlite.claim_parked import claim_parked
 from inturn.store.sqlite.claimer import Claimer
@@ -24,6 +24,7 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
     row = queue_row.find(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
+    dependents.admit_rest(connection)
     wake(connection, now, row)
     claimer = Claimer(
         connection=connection,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from inturn.store.sqlite import queue_row
@@ -12,30 +12,50 @@ from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob
 from inturn.store.sqlite.times import Micros
 
+WAITS_TOGETHER = 1_000
+
 
 def somebody_waits(connection: sqlite3.Connection) -> bool:
     """Say whether any job waits for another, so that most settles need not look for whom."""
     return connection.execute("select 1 from waits limit 1").fetchone() is not None
 
 
-def admit_after_run(connection: sqlite3.Connection, lane: int, first: int, last: int) -> None:
-    """Let in what waited for the done jobs at these positions of a lane."""
-    done = connection.execute(query("awaited_in_run"), (lane, first, last)).fetchall()
-    for (job,) in done:
-        admit_after(connection, job)
+def awaited_in_run(
+    connection: sqlite3.Connection, lane: int, first: int, last: int
+) -> Iterator[bytes]:
+    """Yield the jobs at these positions of a lane for which others wait."""
+    for (job,) in connection.execute(query("awaited_in_run"), (lane, first, last)).fetchall():
+        yield job
 
 
-def admit_after(connection: sqlite3.Connection, done: bytes) -> None:
-    """Let in what waited for a done job and now waits for no other."""
-    waiting = connection.execute("select job from waits where on_job = ?", (done,)).fetchall()
-    if not waiting:
-        return
-    connection.execute("delete from waits where on_job = ?", (done,))
-    statement = "select 1 from waits where job = ? limit 1"
-    admit(
-        connection,
-        [job for (job,) in waiting if not connection.execute(statement, (job,)).fetchone()],
-    )
+def admit_after(connection: sqlite3.Connection, done: Iterable[bytes]) -> None:
+    """Let in what waited for done jobs and now waits for no other: of all their waits a thousand,
+    so that the writer is held for a moment only. The rest is for ``admit_rest``.
+    """
+    room = WAITS_TOGETHER
+    for on_job in done:
+        statement = "select job from waits where on_job = ? order by job limit ?"
+        waiting = connection.execute(statement, (on_job, room + 1)).fetchall()
+        if len(waiting) > room:
+            connection.execute("insert or ignore into admitting values (?)", (on_job,))
+            del waiting[room:]
+        room -= len(waiting)
+        connection.executemany(
+            "delete from waits where on_job = ? and job = ?", [(on_job, job) for (job,) in waiting]
+        )
+        statement = "select 1 from waits where job = ? limit 1"
+        admit(
+            connection,
+            [job for (job,) in waiting if not connection.execute(statement, (job,)).fetchone()],
+        )
+
+
+def admit_rest(connection: sqlite3.Connection) -> None:
+    """Let in more of what waited for a job that is done, if a settle has left some."""
+    left = connection.execute("select job from admitting limit 1").fetchone()
+    if left is not None:
+        connection.execute("delete from admitting where job = ?", left)
+        admit_after(connection, left)
 
 
 def admit(connection: sqlite3.Connection, jobs: Sequence[bytes]) -> int:

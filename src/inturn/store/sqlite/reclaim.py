@@ -11,7 +11,7 @@ import msgspec
 from inturn.model.job import AttemptError
 from inturn.model.lease import Reclaimed
 from inturn.policy.retry import crash_delay_seconds
-from inturn.store.sqlite import lane_row, leases, queue_row
+from inturn.store.sqlite import dependents, lane_row, leases, queue_row
 from inturn.store.sqlite.bury import bury_head, bury_parked
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.mend import mend
@@ -51,6 +51,7 @@ def reclaim(
             suspects += sum(lost.suspect_lane(lane) for lane in keyed)
             suspects += lost.suspect_runs() + lost.suspect_parked()
         connection.execute("delete from lease where token = ?", (token,))
+    dependents.admit_rest(connection)
     mend(connection, now)
     return Reclaimed(leases=len(expired), suspects=suspects, buried=buried)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -109,7 +110,5 @@ class Settler:
 
     def admit_dependents(self) -> None:
         """Let in what waited for the jobs that are done now; called when all lanes are written."""
-        for lane, first, last in self._done_runs:
-            dependents.admit_after_run(self.connection, lane, first, last)
-        for id in self._done_jobs:
-            dependents.admit_after(self.connection, id)
+        runs = (dependents.awaited_in_run(self.connection, *run) for run in self._done_runs)
+        dependents.admit_after(self.connection, chain(chain.from_iterable(runs), self._done_jobs))

@@ -1,6 +1,7 @@
 -- Set aside the jobs of a batch that wait for others; return their ids. A dependency that is done
 -- is satisfied; one that is not there, or was cancelled, would never be: an error, and nothing is
--- stored. The rows are "fresh": a settle that was under way may not have seen them, see admit.
+-- stored. A wait for a job of an earlier batch is "fresh": a settle that was under way may not have
+-- seen it, see admit. Of this batch nothing can be settled before all of it is there.
 create or replace function inturn.block(
     p_ids uuid[], p_now_ids uuid[], p_fresh boolean[],
     p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
@@ -24,7 +25,7 @@ begin
             w.job,
             coalesce(d.now_id, w.on_job) as on_job,
             case
-                when coalesce(f.fresh, false) then 'blocked'
+                when coalesce(f.fresh, false) then 'of this batch'
                 else inturn.state(coalesce(d.now_id, w.on_job), p_now)
             end as state
         from unnest(p_waits_job, p_waits_on) as w(job, on_job)
@@ -46,8 +47,8 @@ begin
             hint = 'Submit them first, or leave them out of after.';
     end if;
     with waiting as (
-        insert into inturn.waits (on_job, job)
-        select w.on_job, w.job
+        insert into inturn.waits (on_job, job, fresh)
+        select w.on_job, w.job, w.state <> 'of this batch'
         from unnest(v_jobs, v_ons, v_states) as w(job, on_job, state)
         where w.state <> 'done'
         returning job

@@ -26,9 +26,7 @@ begin
             then 'retrying'
         when j.position >= l.cursor then 'waiting'
         when exists (
-            select from inturn.run r
-            where r.lane = j.lane and j.position between r.first and r.last
-              and not r.settled @> j.position
+            select from inturn.run_of(j.lane, j.position) r where not r.settled @> j.position
         ) then 'running'
         else 'done'
     end

@@ -42,7 +42,7 @@ begin
             perform inturn.look_again(p_queue, v_now, v_now);
         end if;
         if q.fresh then
-            perform inturn.admit(100, v_now);
+            perform inturn.admit(1000, v_now);
         end if;
         if q.delayed then
             perform inturn.promote(p_queue, v_now, 1000);
@@ -110,7 +110,7 @@ begin
 end $$;
 
 -- A queue that may be claimed from, and what there is besides its claimable lanes: lanes whose
--- retry is due, lanes unsure of their head, blocked jobs that are new, delayed jobs that are due,
+-- retry is due, lanes unsure of their head, waits to look at, delayed jobs that are due,
 -- suspects, retries that are due. Each is one look into an index.
 create or replace function inturn.due(p_queue text, p_now timestamptz) returns table (
     gate integer, aging_seconds double precision,
@@ -124,7 +124,9 @@ create or replace function inturn.due(p_queue text, p_now timestamptz) returns t
         exists (
             select from inturn.lane l where l.queue = p_queue and l.look_at is not null),
         exists (
-            select from inturn.blocked b where b.fresh),
+            select from inturn.waits w where w.fresh)
+        or exists (
+            select from inturn.admitting),
         exists (
             select from inturn.parked p
             where p.queue = p_queue and p.delayed and p.run_at <= p_now),

@@ -1,39 +1,54 @@
--- The jobs that wait for some that are being settled, locked in the order of their ids, so that of
--- two settles the later one sees what the other deletes.
+-- The jobs that wait for some that are being settled, and for which, in the order of the settled;
+-- locked in the order of their ids, so that of two settles the later one sees what the other
+-- deletes. Up to 1001 pairs: see unblock.
 --
 -- A settle has them right behind its leases, before it tries a tail: they may be in the hands of a
 -- longer transaction that has settled, too, and that enqueues next.
-create or replace function inturn.hold_waiting(p_jobs uuid[]) returns uuid[] language plpgsql
+create or replace function inturn.hold_waiting(p_done uuid[], out ons uuid[], out jobs uuid[])
+language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
-declare
+begin
     -- Written as a range of the primary key: with many jobs waiting for one other, statistics would
     -- have the planner read all of them for each job that nobody waits for.
-    v_waiting uuid[] := array(
-        select w.job
-        from unnest(p_jobs) d
+    select array_agg(w.on_job), array_agg(w.job) into ons, jobs
+    from (
+        select w.on_job, w.job
+        from unnest(p_done) d
         cross join lateral (
-            select job from inturn.waits
+            select on_job, job from inturn.waits
             where (on_job, job) >= (d, '00000000-0000-0000-0000-000000000000'::uuid)
               and (on_job, job) <= (d, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-        ) w);
-begin
-    if cardinality(v_waiting) > 0 then
-        perform from inturn.blocked where id = any(v_waiting) order by id for update;
+            order by on_job, job
+            limit 1001
+        ) w
+        limit 1001
+    ) w;
+    if jobs is not null then
+        perform from inturn.blocked where id = any(jobs) order by id for update;
     end if;
-    return v_waiting;
 end $$;
 
 -- Jobs are done: those that waited for them, which are locked, and for nothing else, may join their
--- lanes. (One that came after these were locked is fresh: see admit.)
+-- lanes. Only their waits are taken away: one that came after they were locked is fresh. Of more
+-- than a thousand waits the rest is left for admit, so that no settle takes long.
 create or replace function inturn.unblock(
-    p_done uuid[], p_waiting uuid[], p_now timestamptz
+    p_done uuid[], p_ons uuid[], p_jobs uuid[], p_now timestamptz
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 begin
-    delete from inturn.waits where on_job = any(p_done);
-    perform inturn.join_lanes(p_waiting, p_now);
+    delete from inturn.waits w
+    using unnest(p_ons[:1000], p_jobs[:1000]) p(on_job, job)
+    where w.on_job = p.on_job and w.job = p.job;
+    perform inturn.join_lanes(p_jobs[:1000], p_now);
+    if cardinality(p_jobs) > 1000 then
+        insert into inturn.admitting (job)
+        select d from unnest(p_done) d
+        where exists (select from inturn.waits w where w.on_job = d)
+        order by d
+        on conflict do nothing;
+    end if;
 end $$;
 
 -- Let blocked jobs that wait for nothing any more join their lanes: by way of parked, as due at

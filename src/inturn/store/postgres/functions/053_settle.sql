@@ -21,7 +21,8 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     v_done uuid[];
-    v_waiting uuid[];  -- for those
+    v_ons uuid[];      -- those of them that are waited for …
+    v_waiting uuid[];  -- … and by which job
 begin
     if p_within then
         perform set_config('inturn.within', 'yes', true);
@@ -53,7 +54,7 @@ begin
             ) j
             union all
             select id from inturn.parked where token = any(p_parked_tokens));
-        v_waiting := inturn.hold_waiting(v_done);
+        select h.ons, h.jobs into v_ons, v_waiting from inturn.hold_waiting(v_done) h;
     end if;
     if cardinality(p_open_tokens) > 0 then
         perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
@@ -87,7 +88,7 @@ begin
         where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
     end if;
     if cardinality(v_waiting) > 0 then
-        perform inturn.unblock(v_done, v_waiting, v_now);
+        perform inturn.unblock(v_done, v_ons, v_waiting, v_now);
     end if;
     if p_results is not null then
         insert into inturn.result (job, value, lost, until)

@@ -1,8 +1,9 @@
 -- Jobs that wait for others in a way that may never end: at most 20 sentences of a sort.
 -- What is waited for is unfinished: dead, blocked, parked, or in the log and not behind its lane's
--- cursor. Only a fresh blocked job may wait for what is finished, until a reclaim admits it.
+-- cursor. Only a fresh wait, or one that a settle has left for later, may be for what is finished.
 with awaited as (
-    select w.job, w.on_job, coalesce(b.fresh, false) as fresh, l.id as lane,
+    select w.job, w.on_job, l.id as lane,
+           w.fresh,
            exists (select from inturn.dead d where d.id = w.on_job)
            or exists (select from inturn.blocked d where d.id = w.on_job)
            or exists (select from inturn.parked d where d.id = w.on_job) as aside,
@@ -12,9 +13,9 @@ with awaited as (
                       where r.lane = j.lane and j.position between r.first and r.last
                         and not r.settled @> j.position) as standing
     from inturn.waits w
-    left join inturn.blocked b on b.id = w.job
     left join inturn.job j on j.id = w.on_job
     left join inturn.lane l on l.id = j.lane
+    where not exists (select from inturn.admitting a where a.job = w.on_job)
 )
 select said from (
     select faults.said, row_number() over (partition by faults.sort) as number from (

@@ -8,7 +8,8 @@ union all
 select 'job ' || uuid(waits.job) || ' waits for job ' || uuid(waits.on_job)
     || ', which is finished or gone: it would wait for ever.'
 from waits
-where not exists (select 1 from dead where dead.id = waits.on_job)
+where not exists (select 1 from admitting where admitting.job = waits.on_job)
+  and not exists (select 1 from dead where dead.id = waits.on_job)
   and not exists (select 1 from blocked where blocked.id = waits.on_job)
   and not exists (select 1 from parked where parked.id = waits.on_job)
   and not exists (
