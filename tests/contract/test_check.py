@@ -224,6 +224,8 @@ async def test_a_lane_that_does_not_know_of_its_cancelled_jobs_is_named(store: S
 
 async def test_reclaim_mends_a_stranded_lane(store: Store, clock: ManualClock) -> None:
     """The slow sweep of the design: it must find nothing, ever, and repair it if it does."""
+    if not isinstance(store, PostgresStore):
+        pytest.skip("with one writer at a time no lane is stranded")
     made = await enqueue(store, *jobs(2, key="a"), *jobs(2))
     await raw(store, "update @lane set active = false, rank_at = null")
     for _ in range(3):

@@ -87,40 +87,6 @@ def literal(store: Store, id: UUID) -> str:
     return f"'{id}'" if is_postgres(store) else f"x'{id.hex}'"
 
 
-async def test_a_job_that_waits_for_itself_is_named(store: Store) -> None:
-    [_, waiting] = await a_chain(store, 2)
-    await sound(store)
-    await raw(store, "insert into @waits (on_job, job) select job, job from @waits")
-    assert await store.check() == [f"job {waiting} waits for itself."]
-
-
-@pytest.mark.parametrize("number", [3, 4, 9])
-async def test_jobs_that_wait_in_a_circle_are_named(store: Store, number: int) -> None:
-    [_, first, *others] = await a_chain(store, number)
-    await enqueue(store, job(after=frozenset({first})))  # waits for ever, in no circle
-    await sound(store)
-    await raw(
-        store,
-        f"insert into @waits (on_job, job) "
-        f"values ({literal(store, others[-1])}, {literal(store, first)})",
-    )
-    [said] = await store.check()
-    assert "circle" in said
-    named = [one for one in (first, *others) if str(one) in said]
-    assert len(named) == min(number - 1, 5)
-    assert ("3 more" in said) is (number == 9)
-
-
-async def test_waits_that_only_meet_are_no_circle(store: Store) -> None:
-    """Two ways to one job, and ids in another order than the waits."""
-    top, left, right, bottom = (UUID(int=number, version=4) for number in (5, 9, 3, 7))
-    await enqueue(store, job(id=bottom))
-    for one in (left, right):
-        await enqueue(store, job(id=one, after=frozenset({bottom})))
-    await enqueue(store, job(id=top, after=frozenset({left, right})))
-    await sound(store)
-
-
 async def test_a_tail_beyond_its_last_jobs_round_is_named(store: Store) -> None:
     [ticket, *_] = await store.enqueue(job(key="a", round=round) for round in (0, 1))
     await sound(store)

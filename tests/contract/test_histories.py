@@ -1,4 +1,4 @@
-"""Histories of errors: the first few and the last, and how many between them were left out."""
+"""Histories of errors: the last few. How many there were before, the attempts say."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
-from inturn.model.job import AttemptError
 from inturn.policy.verdict import Bury, Retry
 from inturn.store.protocol import Store
 from tests.contract.support import bury, claim_one, enqueue, job, settle, verdicts
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-FIRST, ALL = bounds.ERRORS_FIRST_MAX, bounds.ERRORS_MAX
+ALL = bounds.ERRORS_MAX
 
 
 @KEYS
@@ -23,20 +22,17 @@ async def test_a_history_is_whole_up_to_its_bound(
     await fail_often(store, clock, ALL)
     errors = (await store.job(made)).errors
     assert [error.error for error in errors] == [f"boom {number}" for number in range(ALL)]
-    assert {error.left_out for error in errors} == {0}
 
 
 @KEYS
 @pytest.mark.parametrize("more", [1, 2, 25])
-async def test_a_longer_one_keeps_its_first_and_its_last(
+async def test_a_longer_one_keeps_its_last(
     store: Store, clock: ManualClock, key: str | None, more: int
 ) -> None:
     [made] = await enqueue(store, job(key=key))
     await fail_often(store, clock, ALL + more)
     errors = (await store.job(made)).errors
-    kept = [*range(FIRST), *range(FIRST + more, ALL + more)]
-    assert [error.error for error in errors] == [f"boom {number}" for number in kept]
-    assert left_out(errors) == {FIRST: more}
+    assert [error.error for error in errors] == [f"boom {n}" for n in range(more, ALL + more)]
 
 
 @KEYS
@@ -47,7 +43,6 @@ async def test_it_dies_with_the_job(store: Store, clock: ManualClock, key: str |
     [letter] = (await store.dead_letters()).rows
     assert len(letter.errors) == ALL
     assert letter.errors[-1].error == "hopeless"
-    assert left_out(letter.errors) == {FIRST: 4}
 
 
 @KEYS
@@ -55,7 +50,7 @@ async def test_a_traceback_is_kept_of_the_first_and_the_last(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
     [made] = await enqueue(store, job(key=key))
-    await fail_often(store, clock, ALL + 3)
+    await fail_often(store, clock, ALL - 1)
     claimed = await claim_one(store)
     await settle(store, [verdicts(claimed, Bury("hopeless", traceback="in pay"))])
     view = await store.job(made)
@@ -72,8 +67,3 @@ async def fail_often(store: Store, clock: ManualClock, times: int) -> None:
         failed = Retry(1.0, f"boom {number}", False, f"in attempt {number}")
         await settle(store, [verdicts(claimed, failed)])
         clock.advance(1)
-
-
-def left_out(errors: tuple[AttemptError, ...]) -> dict[int, int]:
-    """Return before which of the errors how many are missing."""
-    return {place: error.left_out for place, error in enumerate(errors) if error.left_out}

@@ -20,12 +20,10 @@ from inturn.store.sqlite.queries import query
 # Queries that look at everything of a sort, and why that is right.
 WALKS = {
     "check_": "a check of everything",
-    "mark_finished": "prune looks at every lane",
-    "stranded_lanes": "the sweep looks at every lane",
-    "ended_waits": "the sweep looks at every blocked job",
     "ids_running": "as many rows as there are leases",
     "ids_waiting": "as many rows as there are active lanes",
     "ids_retrying": "as many rows as there are active lanes",
+    "prune_cancelled": "as many rows as there are queues",
     "lane": "the caller adds which",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury
+from inturn.policy.verdict import Bury, Done
 from inturn.store.sqlite import prune
 from inturn.store.sqlite.store import SqliteStore
 
@@ -25,21 +26,64 @@ async def store() -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-async def drain(store: SqliteStore) -> None:
-    while claims := await store.claim("default", jobs_max=100, worker="w"):
+async def drain(store: SqliteStore, queue: str = "default") -> None:
+    while claims := await store.claim(queue, jobs_max=100, worker="w"):
         await store.settle([Settlement.done(claim) for claim in claims], worker="w")
 
 
-@pytest.mark.parametrize("together", [1, 7, 10, 25])
+@pytest.mark.parametrize("lanes", [1, 2, 100])
+@pytest.mark.parametrize(("rows", "size"), [(1, 100), (7, 100), (10, 10_000), (100, 3), (25, 17)])
 async def test_history_goes_in_slices_and_whole(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, together: int
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, rows: int, size: int, lanes: int
 ) -> None:
-    monkeypatch.setattr(prune, "JOBS_TOGETHER", together)
+    monkeypatch.setattr(prune, "ROWS_TOGETHER", rows)
+    monkeypatch.setattr(prune, "BYTES_TOGETHER", size)
+    monkeypatch.setattr(prune, "LANES_TOGETHER", lanes)
     await store.enqueue([NewJob(kind="k", key=key) for key in ("a", "b", None) for _ in range(10)])
+    late = NewJob(kind="k", queue="other")
+    await store.configure("other", QueueSettings(keep_done_seconds=1))
+    [kept] = await store.enqueue([late])
     await drain(store)
+    await drain(store, "other")
     pruned = await store.prune()
     assert (pruned.jobs, pruned.lanes) == (30, 3)
+    assert (await store.job(kept.id)).state is JobState.DONE
     assert (await store.prune()).jobs == 0
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+async def test_what_has_expired_goes_in_slices_and_whole(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(prune, "ROWS_TOGETHER", rows)
+    monkeypatch.setattr(prune, "BYTES_TOGETHER", 3)
+    made = await store.enqueue(
+        [NewJob(kind="k", dedupe=str(number), dedupe_seconds=0.001) for number in range(9)]
+    )
+    for ticket in made[:4]:
+        await store.cancel(ticket.id, by="ann")
+    for claim in await store.claim("default", jobs_max=9, worker="w"):
+        said = [Outcome(job, Done("[1]", result_seconds=0.001)) for job in claim.jobs]
+        await store.settle([Settlement(claim.lease, said)], worker="w")
+    await store.prune()  # a cancelled job stands in the log until that is pruned
+    await store.prune()
+    clock = store._clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(1)
+    pruned = await store.prune()
+    assert (pruned.results, pruned.dedupes) == (5, 9)
+
+
+async def test_a_slice_ends_where_it_holds_bytes_enough(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = f'"{"x" * 998}"'
+    await store.enqueue([NewJob(kind="k", payload=payload) for _ in range(20)])
+    await drain(store)
+    monkeypatch.setattr(prune, "BYTES_TOGETHER", 5_000)
+    assert await store._write(partial(prune.mark, after=0))
+    taken, after = await store._write(partial(prune.prune_jobs, after=0))
+    assert (taken["jobs"], after) == (5, 0)
 
 
 async def test_a_dead_letter_whose_history_is_gone_can_be_read_when_it_is_done(

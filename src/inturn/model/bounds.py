@@ -11,8 +11,7 @@ PAYLOAD_NESTING_MAX = 200  # far from where Python's recursion ends
 RESULT_BYTES_MAX = 1024 * 1024
 ERROR_CHARS_MAX = 8_000
 TRACEBACK_CHARS_MAX = 8_000  # its end: there is what went wrong
-ERRORS_MAX = 50  # of one job's history …
-ERRORS_FIRST_MAX = 10  # … so many of which are its first; the rest are its last
+ERRORS_MAX = 20  # of one job's history: its last
 
 PRIORITY_MIN = -100
 PRIORITY_MAX = 100

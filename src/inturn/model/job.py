@@ -96,15 +96,13 @@ UNFINISHED = [one for one in JobState if one not in (JobState.DONE, JobState.CAN
 class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
     """One failed attempt: which, when, on which worker, what went wrong, and where.
 
-    A history is bounded: ``left_out`` counts the errors that stood right before this one and were
-    not kept, and ``traceback`` is kept of the first error and the last.
+    A job keeps its last 20; ``traceback`` is kept of the first of these and of the last.
     """
 
     attempt: int
     at: datetime
     worker: str
     error: str
-    left_out: int = 0
     traceback: str | None = None  # None as well: nothing of the handler's own was on the stack
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from inturn.store.circles import name_circles
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
-_FAULTS_MAX = 20
 CHECKS = (
     "check_lanes",
     "check_log",
@@ -31,6 +29,4 @@ async def check(connection: Connection) -> list[str]:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         for name in CHECKS:
             said += [row[0] for row in await connection.fetch(query(name))]
-        waits = await connection.fetch(query("check_circles"))
-        said += name_circles(((row[0], row[1]) for row in waits), sentences_max=_FAULTS_MAX)
     return said

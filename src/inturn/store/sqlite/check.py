@@ -8,7 +8,6 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.store.circles import name_circles
 from inturn.store.sqlite.leases import lanes_under
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.settled import decode_ranges, encode_ranges
@@ -39,10 +38,6 @@ def check(connection: sqlite3.Connection, now: Micros) -> list[str]:
             said.append(f"SQLite finds the file damaged: {fault}.")
     for name in CHECKS:
         said += [sentence for (sentence,) in connection.execute(query(name)).fetchmany(_FAULTS_MAX)]
-    waits = connection.execute(query("check_circles"))
-    said += name_circles(
-        ((UUID(bytes=job), UUID(bytes=on_job)) for job, on_job in waits), sentences_max=_FAULTS_MAX
-    )
     return said
 
 

@@ -14,12 +14,10 @@ from inturn.store.sqlite.faults import (
     folder_missing,
     may_not_write,
     no_wal,
-    not_a_database,
     store_error,
 )
-from inturn.store.sqlite.inheritance import check_not_inherited
+from inturn.store.sqlite.file import MEMORY, check_not_inherited
 
-MEMORY = ":memory:"
 Synchronous = Literal["full", "normal"]
 
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
@@ -41,7 +39,6 @@ def open_writer(
     if path != MEMORY:
         _check_folder(path)
         check_not_inherited(path)
-        _check_not_one_byte(path)
     with _opened(path, busy_seconds) as connection:
         connection.execute("select count(*) from sqlite_master").fetchone()  # is it a database?
         if check is not None:
@@ -63,19 +60,6 @@ def _check_folder(path: str) -> None:
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
     raise folder_missing(path, str(folder))
-
-
-def _check_not_one_byte(path: str) -> None:
-    """Refuse a file of one byte, which SQLite takes for an empty one and would write over.
-
-    Not if the byte is an S: that is how SQLite itself begins a file on some drives.
-    """
-    file = Path(path)
-    try:
-        if file.stat().st_size == 1 and file.read_bytes() != b"S":
-            raise not_a_database(path)
-    except OSError:  # SQLite says what it is
-        return
 
 
 def open_reader(path: str, *, busy_seconds: float) -> sqlite3.Connection:

@@ -1,9 +1,10 @@
-"""The reader: one thread with a connection that cannot write, so that reads hold up no writer."""
+"""The readers: threads with connections that cannot write, so that reads hold up no writer."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -12,16 +13,24 @@ from inturn.store.sqlite.faults import not_open, store_error
 from inturn.store.sqlite.times import micros
 from inturn.store.sqlite.writer import Call, Result, Work, answer
 
+READERS = 3  # so that a quick read need not wait behind a long list
 
-class Reader:
-    """Runs one read after another, each on a snapshot of its own."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, clock: Clock) -> None:
-        self._connection, self._path, self._clock = connection, path, clock
+class Readers:
+    """Run reads, each on a snapshot of its own."""
+
+    def __init__(self, connections: Sequence[sqlite3.Connection], path: str, clock: Clock) -> None:
+        self._path, self._clock = path, clock
         self._calls: SimpleQueue[Call[Any] | None] = SimpleQueue()
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name=f"inturn reader {path}", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(
+                target=self._run, args=[one], name=f"inturn reader {path}", daemon=True
+            )
+            for one in connections
+        ]
+        for thread in self._threads:
+            thread.start()
 
     async def run(self, work: Work[Result]) -> Result:
         """Run a work on a snapshot of the tables and return its result."""
@@ -32,20 +41,21 @@ class Reader:
         return await call.outcome()
 
     def close(self) -> None:
-        """Finish the reads that came before this and close the connection. Blocks."""
+        """Finish the reads that came before this and close the connections. Blocks."""
         self._closing = True
-        self._calls.put(None)
-        self._thread.join()
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
+    def _run(self, connection: sqlite3.Connection) -> None:
         while (call := self._calls.get()) is not None:
             if call.take():
-                self._read(call)
+                self._read(connection, call)
                 answer([call])
-        self._connection.close()
+        connection.close()
 
-    def _read(self, call: Call[Any]) -> None:
-        connection = self._connection
+    def _read(self, connection: sqlite3.Connection, call: Call[Any]) -> None:
         try:
             connection.execute("begin")
             call.result = call.work(connection, micros(self._clock.now()))

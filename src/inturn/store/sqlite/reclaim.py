@@ -14,7 +14,6 @@ from inturn.policy.retry import crash_delay_seconds
 from inturn.store.sqlite import dependents, lane_row, leases, queue_row
 from inturn.store.sqlite.bury import bury_head, bury_parked
 from inturn.store.sqlite.lane_row import LaneRow
-from inturn.store.sqlite.mend import mend
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queue_row import QueueRow
 from inturn.store.sqlite.rows import rank, with_error
@@ -25,7 +24,7 @@ from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
 def reclaim(
     connection: sqlite3.Connection, now: Micros, *, leases_max: int, gone: Sequence[str]
 ) -> Reclaimed:
-    """Take back leases that ran out, the oldest first, and mend what a sweep looks for.
+    """Take back leases that ran out, the oldest first.
 
     ``gone``: what workers hold whose process is one of these has run out.
     """
@@ -52,7 +51,6 @@ def reclaim(
             suspects += lost.suspect_runs() + lost.suspect_parked()
         connection.execute("delete from lease where token = ?", (token,))
     dependents.admit_rest(connection)
-    mend(connection, now)
     return Reclaimed(leases=len(expired), suspects=suspects, buried=buried)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -63,12 +64,12 @@ from inturn.store.sqlite import (
     stats,
     workers,
 )
-from inturn.store.sqlite.connection import MEMORY, Synchronous, open_reader
+from inturn.store.sqlite.connection import Synchronous, open_reader
 from inturn.store.sqlite.faults import not_open
-from inturn.store.sqlite.inheritance import Identity, note_closed, note_open
+from inturn.store.sqlite.file import MEMORY
 from inturn.store.sqlite.leases import extend
 from inturn.store.sqlite.opening import migrate_closed, open_checked, opened_aside
-from inturn.store.sqlite.reader import Reader
+from inturn.store.sqlite.reader import READERS, Readers
 from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
 from inturn.store.sqlite.waiters import Waiters
@@ -96,9 +97,8 @@ class SqliteStore:
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
         self._checked: NewJob | None = None  # one that could be stored
-        self._file: Identity | None = None
         self._writer: Writer | None = None
-        self._reader: Reader | None = None
+        self._readers: Readers | None = None
         self._waiters: Waiters | None = None
 
     # Life
@@ -122,27 +122,28 @@ class SqliteStore:
         self._waiters.stir = self._writer.stir
         if self.is_private:
             return
-        self._file = note_open(self.path)
+        connections: list[sqlite3.Connection] = []
         try:
-            self._reader = Reader(await opened_aside(reading), self.path, self._clock)
+            for _ in range(READERS):
+                connections.append(await opened_aside(reading))
         except BaseException:
+            for connection in connections:
+                connection.close()
             await self.close()
             raise
+        self._readers = Readers(connections, self.path, self._clock)
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. May be called twice."""
-        parts = [part for part in (self._waiters, self._reader, self._writer) if part is not None]
-        self._waiters = self._reader = self._writer = None
-        file, self._file = self._file, None
+        parts = [part for part in (self._waiters, self._readers, self._writer) if part is not None]
+        self._waiters = self._readers = self._writer = None
 
         def close_all() -> None:
             for part in parts:
                 part.close()
 
-        try:  # in one go, and for sure: whoever is cancelled here does not come back
-            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, close_all))
-        finally:
-            note_closed(file)
+        # In one go, and for sure: whoever is cancelled here does not come back.
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, close_all))
 
     async def migrate(self) -> int:
         """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
@@ -159,11 +160,13 @@ class SqliteStore:
 
         In several transactions, so that others who write have their turn in between.
         """
-        await self._write(prune.mark)
-        jobs = 0
-        while count := await self._write(prune.prune_jobs):
-            jobs += count
-        return await self._write(partial(prune.prune_rest, jobs=jobs))
+        taken: Counter[str] = Counter()
+        for step in prune.STEPS:
+            after: int | None = 0
+            while after is not None:
+                found, after = await self._write(partial(step, after=after))
+                taken += found
+        return Pruned(**taken)
 
     # Producers
 
@@ -458,8 +461,8 @@ class SqliteStore:
         return await self._open_writer().run(work)
 
     async def _read(self, work: Work[Result]) -> Result:
-        if self._reader is not None:
-            return await self._reader.run(work)
+        if self._readers is not None:
+            return await self._readers.run(work)
         writer = self._open_writer()
         turn = writer.owned_turn()  # in memory a transaction's own task reads through it
         return await (writer if turn is None else turn).run(work)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 from inturn.model.clock import Clock
 from inturn.model.errors import StoreReplaced
 from inturn.store.sqlite.faults import not_open, own_transaction, store_error, transaction_over
-from inturn.store.sqlite.same_file import SameFile
+from inturn.store.sqlite.file import OpenFile
 from inturn.store.sqlite.times import Micros, micros
 
 Result = TypeVar("Result")
@@ -114,7 +114,7 @@ class Writer:
     ) -> None:
         self._connection, self._path, self._clock = connection, path, clock
         self._committed = committed
-        self._file = SameFile(path)
+        self._file = OpenFile(path)
         self._calls: SimpleQueue[Call[Any] | Turn | None] = SimpleQueue()
         self._turn: Turn | None = None
         self._closing = False
@@ -179,6 +179,7 @@ class Writer:
             if ends:
                 break
         self._connection.close()
+        self._file.close()
         self._refuse_rest()
 
     def _gather(self, first: Call[Any]) -> tuple[list[Call[Any]], Turn | None, bool]:
