@@ -64,8 +64,9 @@ class Run:
         """Run, judge, and say in a line how it went. Raises ``AssertionError`` if it went wrong."""
         began_at = time.monotonic()
         self.log, self.random = Log(self.folder / "log"), Random(self.seed)
-        async with App(self.url) as app:
-            await app.migrate()
+        app = App(self.url)
+        await app.migrate()
+        async with app:
             await app.run(
                 lambda store: execute(store, "create table paid (job text, token bigint)")
             )

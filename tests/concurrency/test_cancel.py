@@ -12,9 +12,8 @@ import pytest
 from inturn.model.job import JobState
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done, Retry
+from inturn.policy.verdict import Done, Retry
 from inturn.store.postgres.store import PostgresStore
-from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
     claim,
     done,
@@ -70,17 +69,6 @@ async def test_a_job_is_cancelled_or_it_runs(store: PostgresStore, place: str) -
         )
 
 
-@places
-async def test_of_many_who_cancel_all_hear_the_same(store: PostgresStore, place: str) -> None:
-    for _ in range(5):
-        [one] = await placed(store, place, 1)
-        claiming = asyncio.ensure_future(claim(store, 1, suspects_max=1))
-        said = set(await asyncio.gather(*(store.cancel(one, by=f"ann {n}") for n in range(4))))
-        claims = await claiming
-        await done(store, claims)
-        assert said == {JobState.RUNNING if ids(claims) else JobState.CANCELLED}
-
-
 @pytest.mark.parametrize(
     ("place", "stands_still"),
     [("keyed", False), ("open", False), ("parked", False), ("keyed", True), ("open", True)],
@@ -109,19 +97,6 @@ async def test_a_claim_that_began_before_a_cancel_was_committed_respects_it(
     assert said == "cancelled"
     assert sorted(ran) == sorted([first, last])
     assert await state(store, one) is JobState.CANCELLED
-
-
-async def test_what_an_open_producer_holds_does_not_hold_up_a_cancel(
-    store: PostgresStore, producer: Opening
-) -> None:
-    [first, second] = await enqueue(store, job("a"), job("a"))
-    open_one = await producer()
-    [late] = await open_one.enqueue(job("a"))
-    assert await quickly(store.cancel(first, by="ann")) is JobState.CANCELLED
-    assert await quickly(store.cancel(second, by="ann")) is JobState.CANCELLED
-    assert await quickly(claim(store)) == []
-    await open_one.commit()
-    assert await drain(store) == [late]
 
 
 async def test_a_cancel_races_with_the_settle_of_a_retry(store: PostgresStore) -> None:
@@ -160,26 +135,4 @@ async def test_a_cancel_meets_a_job_that_is_claimed_and_retried_again_and_again(
 
     await asyncio.gather(*(work(f"w{n}") for n in range(3)), *(cancel() for _ in range(4)))
     assert {await state(store, one) for one in finished} == {JobState.DONE}
-    assert await store.check() == []
-
-
-async def test_a_cancel_meets_a_dead_letter_that_is_put_back(store: PostgresStore) -> None:
-    chance = random.Random(1)
-    cancelled = 0
-    for number in range(150):
-        [made] = await enqueue(store, job(f"key {number % 7}"))
-        [held] = await claim(store)
-        await store.settle(
-            [Settlement(held.lease, [Outcome(held.jobs[0], Bury("no"))])], worker="w1"
-        )
-
-        async def late(made: UUID = made) -> JobState:
-            await asyncio.sleep(chance.random() * 0.002)
-            return await store.cancel(made, by="ann")
-
-        _, answer = await asyncio.gather(store.dead_retry([made]), late())
-        cancelled += answer is JobState.CANCELLED
-        ran = await drain(store)
-        assert (made in ran) is (answer is not JobState.CANCELLED)
-    assert cancelled > 0
     assert await store.check() == []

@@ -132,24 +132,6 @@ async def test_connections_are_cut_under_them_and_each_job_is_stored_once(
     assert len(await drain(store)) == 5 * 120
 
 
-@pytest.mark.parametrize("unsent", [True, False], ids=["new", "perhaps known"])
-@pytest.mark.parametrize("key", [None, "a"], ids=["open", "keyed"])
-async def test_a_lone_job_whose_connection_is_cut_is_stored_once(
-    store: PostgresStore, key: str | None, unsent: bool
-) -> None:
-    """Whenever that is: before it was sent, while it is written, or with its answer."""
-    await enqueue(store, job(key))
-    sent = [job(key, unsent=unsent) for _ in range(60)]
-    async with store.transaction() as transaction:
-        for number, one in enumerate(sent):
-            accepting = asyncio.ensure_future(store.enqueue([one]))
-            await asyncio.sleep(number % 6 * 0.0002)
-            await transaction.execute(CUT_ALL + " and pid <> pg_backend_pid()")
-            [ticket] = await quickly(accepting)
-            assert ticket.id == one.id
-    assert sorted((await drain(store))[1:]) == sorted(one.id for one in sent)
-
-
 async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> None:
     store = PostgresStore(database)
     await store.open()
@@ -159,24 +141,6 @@ async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> No
     await asyncio.sleep(0)
     await store.close()
     assert len(all_accepted(await sent)) == 50
-
-
-async def test_whatever_goes_wrong_with_all_of_them_nobody_waits_for_ever() -> None:
-    """As when the store was closed under them: each is told for itself."""
-
-    async def together(jobs: Sequence[NewJob]) -> list[Ticket]:
-        raise StoreUnavailable("the store is not open.")
-
-    async def alone(
-        jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
-    ) -> list[Ticket]:
-        await asyncio.sleep(0)
-        return [Ticket(one.id) for one in jobs]
-
-    company = Company(together, alone)
-    made = [job() for _ in range(10)]
-    answers = await quickly(asyncio.gather(*(company.enqueue([one]) for one in made)))
-    assert [ticket.id for [ticket] in answers] == [one.id for one in made]
 
 
 class Till:
@@ -230,24 +194,6 @@ async def seen(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(QUICK_SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-
-
-async def test_who_waits_is_sent_as_soon_as_what_was_under_way_has_come_back(
-    company: Company, till: Till
-) -> None:
-    lead, first = till.hold("lead"), till.hold("a")
-    leading = send(company, "lead")
-    await seen(lambda: till.alone_keys)
-    waiting = send(company, "a", "b")
-    await asyncio.sleep(0)
-    assert till.together_keys == []
-    lead.set()
-    await seen(lambda: till.together_keys == [["a", "b"]])
-    later = send(company, "c", "d")
-    await asyncio.sleep(0)
-    first.set()
-    await quickly(asyncio.gather(*leading, *waiting, *later))
-    assert till.together_keys == [["a", "b"], ["c", "d"]]
 
 
 async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(

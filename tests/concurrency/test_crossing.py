@@ -9,11 +9,10 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 import pytest
 
 from inturn.model.job import JobState, NewJob
-from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
@@ -29,7 +28,6 @@ from tests.concurrency.support import (
     held_up,
     ids,
     job,
-    jobs,
     quickly,
     state,
 )
@@ -85,73 +83,6 @@ async def test_a_dead_letter_is_retried_while_its_lane_is_appended_to(
     assert dead.id in await drain(store)
 
 
-async def test_dead_letters_are_dropped_while_their_lanes_are_appended_to(
-    store: PostgresStore, producer: Opening
-) -> None:
-    """Whoever takes several tails takes them in the order of lanes, and not of jobs."""
-    await enqueue(store, job("a"), job("b"))
-    dead = await enqueue(store, job("b"), job("a"))
-    for _ in range(4):
-        [one] = await claim(store, 1)
-        verdict = Bury("no") if one.jobs[0].id in dead else Done()
-        await store.settle([Settlement(one.lease, [Outcome(one.jobs[0], verdict)])], worker="w")
-    open_one = await producer()
-    await open_one.enqueue(job("b"))
-    dropping = asyncio.create_task(store.dead_drop(dead, by="ann"))
-    await asyncio.sleep(0.2)
-    appending = asyncio.create_task(store.enqueue([job("a"), job("b")]))
-    await asyncio.sleep(0.2)
-    await open_one.commit()
-    await quickly(appending)
-    assert await quickly(dropping) == dead
-
-
-async def test_dead_letters_whose_lane_is_gone_are_retried_while_it_is_made_anew(
-    store: PostgresStore, producer: Opening
-) -> None:
-    await store.configure("default", QueueSettings(keep_done_seconds=0))
-    await enqueue(store, job("gone"))
-    await enqueue(store, *jobs(2, "a"))
-    claims = await claim(store, 2)
-    dead = [one.jobs[0].id for one in claims]
-    await store.settle(
-        [Settlement(one.lease, [Outcome(one.jobs[0], Bury("no"))]) for one in claims], worker="w"
-    )
-    await store.prune()
-    assert [lane.key for lane in (await store.lanes("default")).rows] == ["a"]
-    open_one = await producer()
-    await open_one.enqueue(job("a"))
-    retrying = asyncio.create_task(store.dead_retry(dead))
-    assert await held_up(retrying)
-    appending = asyncio.create_task(store.enqueue([job("gone"), job("a")]))
-    assert await held_up(appending)
-    await open_one.commit()
-    assert await quickly(retrying) == dead
-    await quickly(appending)
-    assert len(await drain(store)) == 6
-
-
-async def test_dead_letters_are_dropped_while_what_stands_behind_one_is_cancelled(
-    store: PostgresStore,
-) -> None:
-    """Both go on to those that wait for them, and each has its lanes before."""
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    for number in range(60):
-        first, second = job(f"a {number}"), job(f"b {number}")
-        behind = job(f"b {number}")
-        after = frozenset({first.id, behind.id})
-        await enqueue(store, first, second, behind, *jobs(20, f"c {number}", after=after))
-        claims = await claim(store)
-        await store.settle(
-            [Settlement(one.lease, [Outcome(one.jobs[0], Bury("no"))]) for one in claims],
-            worker="w",
-        )
-        await asyncio.gather(
-            store.dead_drop([first.id, second.id], by="ann"), store.cancel(behind.id, by="ann")
-        )
-    assert await store.check() == []
-
-
 async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore) -> None:
     """Lanes come back in the order of their ranks, which is another than that of their rows."""
     await enqueue(
@@ -179,54 +110,6 @@ async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore)
     assert await store.check() == []
     await store.configure("default", QueueSettings(aging_seconds=10.0))
     assert await ask(store, query("ranked_otherwise"), "default") is False
-
-
-async def test_a_queue_is_configured_although_somebody_holds_a_lane_of_it(
-    database: str, store: PostgresStore
-) -> None:
-    await enqueue(store, job("held", priority=1), job("free", priority=1))
-    held = await asyncpg.connect(database)
-    try:
-        await held.execute("begin; select from inturn.lane where key = 'held' for update")
-        await quickly(store.configure("default", QueueSettings(depth_max=100)))
-        await quickly(store.configure("default", QueueSettings(aging_seconds=10.0)))
-        await held.execute("rollback")
-    finally:
-        await held.close()
-    assert [one.lease.key for one in await claim(store)] == ["held", "free"]
-    assert await store.check() == []
-
-
-async def test_leases_are_extended_while_some_of_them_are_settled_in_part(
-    store: PostgresStore,
-) -> None:
-    await enqueue(store, *jobs(600))
-    ends_at = time.monotonic() + 2
-    while time.monotonic() < ends_at:
-        claims = [one for _ in range(3) for one in await claim(store, 4)]
-        parts = [
-            Settlement(one.lease, [Outcome(held, Settlement.done(one).outcomes[0].verdict)])
-            for one in claims
-            for held in one.jobs[: 1 if one is claims[0] else None]
-        ]
-        await asyncio.gather(
-            store.settle(_by_lease(parts), worker="w"),
-            *(store.extend([one.lease for one in claims]) for _ in range(3)),
-        )
-        if claims:
-            left = [Outcome(held, parts[0].outcomes[0].verdict) for held in claims[0].jobs[1:]]
-            await store.settle([Settlement(claims[0].lease, left)] if left else [], worker="w")
-        await enqueue(store, *jobs(12))
-    assert await store.check() == []
-
-
-def _by_lease(parts: list[Settlement]) -> list[Settlement]:
-    by_token: dict[int, Settlement] = {}
-    for part in parts:
-        before = by_token.get(part.lease.token)
-        outcomes = [*(before.outcomes if before else ()), *part.outcomes]
-        by_token[part.lease.token] = Settlement(part.lease, outcomes)
-    return list(by_token.values())
 
 
 async def test_a_job_that_waits_for_one_being_cancelled_is_not_left_blocked(

@@ -6,7 +6,6 @@ Promise P10 of ARCHITECTURE.md.
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
@@ -14,7 +13,7 @@ from inturn.model.errors import DedupeConflict, QueueFull
 from inturn.model.lane import QueueSettings
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
-from tests.concurrency.support import ask, drain, enqueue, held_up, job, quickly
+from tests.concurrency.support import drain, enqueue, held_up, job, quickly
 
 
 async def test_001_15_two_producers_of_one_dedupe_key_make_one_job(store: PostgresStore) -> None:
@@ -71,21 +70,6 @@ async def test_batches_with_the_same_dedupe_keys_in_any_order_all_succeed(
     answers = await asyncio.gather(*(produce(n) for n in range(6)), return_exceptions=True)
     assert [answer for answer in answers if answer is not None] == []
     assert len(await drain(store)) == len(names)
-
-
-async def test_batches_with_the_same_keys_in_any_order_all_succeed(store: PostgresStore) -> None:
-    names = [f"key {n}" for n in range(20)]
-
-    async def produce(number: int) -> None:
-        chance = random.Random(number)
-        for _ in range(3):
-            mine = chance.sample(names, 10)
-            await store.enqueue([job(name) for name in mine * chance.choice([1, 5])])
-
-    answers = await asyncio.gather(*(produce(n) for n in range(6)), return_exceptions=True)
-    assert [answer for answer in answers if answer is not None] == []
-    accepted = await ask(store, "select count(*) from inturn.job")
-    assert len(await drain(store)) == accepted
 
 
 @pytest.mark.parametrize(

@@ -6,27 +6,23 @@ Promise P7 of ARCHITECTURE.md.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
 import pytest
 
-from inturn.model.errors import LeaseLost
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import ISOLATIONS, Opening
 from tests.concurrency.support import (
-    ask,
     claim,
     done,
     drain,
     enqueue,
-    ids,
     job,
-    jobs,
     quickly,
     state,
 )
@@ -54,26 +50,6 @@ async def test_what_it_waits_for_is_settled_before_the_commit(
     assert await drain(store) == [first]
     assert await quickly(claim(store, queue="later")) == []
     await open_one.commit()
-    assert await drain(store, "later") == [later]
-
-
-@every_isolation
-@keys
-async def test_what_it_waits_for_is_settled_in_a_transaction_open_meanwhile(
-    store: PostgresStore, producer: Opening, isolation: str, key: str | None
-) -> None:
-    """The settle has looked for dependents before the producer commits, and commits after it."""
-    [first, second] = await enqueue(store, job(key), job("b"))
-    claims = await claim(store)
-    assert sorted(ids(claims)) == sorted([first, second])
-    open_one = await producer(isolation)
-    [later] = await open_one.enqueue(after(first))
-    async with store.transaction() as transaction:
-        await transaction.settle([Settlement.done(one) for one in claims], worker="w1")
-        await open_one.commit()
-        for _ in range(3):  # it may not be released yet: the settle could be rolled back
-            assert await quickly(claim(store, queue="later")) == []
-            await quickly(store.reclaim())
     assert await drain(store, "later") == [later]
 
 
@@ -188,44 +164,6 @@ async def test_what_it_waits_for_is_cancelled_before_the_commit(
     assert await state(store, later) is JobState.DEAD
 
 
-async def test_a_rolled_back_dependent_is_no_one_s_concern(
-    store: PostgresStore, producer: Opening
-) -> None:
-    [first] = await enqueue(store, job("a"))
-    open_one = await producer()
-    await open_one.enqueue(after(first))
-    claims = await claim(store)
-    await open_one.rollback()
-    await done(store, claims)
-    assert await drain(store, "later") == []
-    assert await ask(store, "select count(*) from inturn.waits") == 0
-
-
-async def test_many_claims_at_once_release_many_dependents_of_one_job(
-    store: PostgresStore, producer: Opening
-) -> None:
-    """Each claim takes some of the rows to look at, and they all wait for the same job."""
-    [first] = await enqueue(store, job("a"))
-    open_one = await producer()
-    later = await open_one.enqueue(*(after(first) for _ in range(400)))
-    await drain(store)
-    async with AsyncExitStack() as stack:
-        others = [PostgresStore(store._pool.url) for _ in range(2)]
-        for other in others:
-            await other.open()
-            stack.push_async_callback(other.close)
-        await asyncio.gather(*(one.queues() for one in others * 4))  # connections are there
-        await open_one.commit()
-        answers = await asyncio.gather(
-            *(claim(one, 50, queue="later", worker=f"w{n}") for n, one in enumerate(others * 4)),
-            return_exceptions=True,
-        )
-    assert [one for one in answers if isinstance(one, BaseException)] == []
-    leased = [one for answer in answers if not isinstance(answer, BaseException) for one in answer]
-    await done(store, leased)
-    assert sorted(ids(leased) + await drain(store, "later")) == sorted(later)
-
-
 async def test_settles_producers_and_claims_race_and_nothing_is_stranded(
     store: PostgresStore, producer: Opening
 ) -> None:
@@ -255,15 +193,3 @@ async def test_settles_producers_and_claims_race_and_nothing_is_stranded(
     await drain(store)
     ran += await drain(store, "later")
     assert sorted(ran) == sorted(waiting)
-
-
-async def test_a_lost_settle_releases_nothing(store: PostgresStore) -> None:
-    [first] = await enqueue(store, *jobs(1, "a"))
-    [later] = await enqueue(store, after(first))
-    claims = await claim(store, lease_seconds=0.001)
-    await asyncio.sleep(0.01)
-    settling, _ = await asyncio.gather(done(store, claims), store.reclaim(), return_exceptions=True)
-    assert settling is None or isinstance(settling, LeaseLost)
-    ran = await drain(store)
-    assert ran == ([] if settling is None else [first])
-    assert await drain(store, "later") == [later]

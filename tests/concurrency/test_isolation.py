@@ -18,12 +18,9 @@ from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
     ask,
     claim,
-    done,
     drain,
     enqueue,
     job,
-    jobs,
-    quickly,
 )
 
 higher_isolation = pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
@@ -108,23 +105,6 @@ async def test_a_keyed_job_behind_an_old_snapshot_is_found_or_refused(
 
 
 @higher_isolation
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
-async def test_a_job_without_a_key_gets_a_lane_of_its_own(
-    store: PostgresStore, producer: Opening, isolation: str, meanwhile: Meanwhile
-) -> None:
-    await enqueue(store, job("a"), job())
-    open_one = await producer(isolation)
-    await meanwhile(store)
-    made = await open_one.enqueue(job(), job())
-    await open_one.commit()
-    if meanwhile is paused:
-        await store.resume("default", key="a")
-    await asyncio.sleep(0.06)
-    await store.reclaim()
-    assert set(made) <= set(await drain(store))
-
-
-@higher_isolation
 async def test_a_snapshot_older_than_the_queue_strands_nothing(
     store: PostgresStore, producer: Opening, isolation: str
 ) -> None:
@@ -140,35 +120,6 @@ async def test_a_snapshot_older_than_the_queue_strands_nothing(
         except asyncpg.SerializationError:
             await open_one.rollback()
     assert await drain(store) == made
-
-
-@higher_isolation
-async def test_many_jobs_at_once_behind_an_old_snapshot_are_found_or_refused(
-    store: PostgresStore, producer: Opening, isolation: str
-) -> None:
-    """A large batch is copied into the log and takes another way to its positions."""
-    await enqueue(store, job("a"), job("b"), job())
-    keyed, plain = await producer(isolation), await producer(isolation)
-    await drain(store)
-    with pytest.raises(asyncpg.SerializationError):
-        await keyed.enqueue(*jobs(30, "a"), *jobs(30, "b"))
-    await keyed.rollback()
-    made = await plain.enqueue(*jobs(60))
-    await plain.commit()
-    assert sorted(await drain(store)) == sorted(made)
-
-
-@higher_isolation
-async def test_a_lane_that_only_moved_on_is_no_reason_to_refuse(
-    store: PostgresStore, producer: Opening, isolation: str
-) -> None:
-    """A claim that leaves the lane active does not touch what producers lock."""
-    await enqueue(store, *jobs(3, "a"))
-    open_one = await producer(isolation)
-    await done(store, await claim(store, 1))
-    [made] = await quickly(open_one.enqueue(job("a")))
-    await open_one.commit()
-    assert (await drain(store))[-1] == made
 
 
 @higher_isolation

@@ -24,7 +24,6 @@ from tests.concurrency.load import Load
 from tests.concurrency.support import (
     ask,
     claim,
-    drain,
     enqueue,
     ids,
     job,
@@ -118,17 +117,6 @@ async def test_every_verb_finds_the_server_again_by_itself(
         await quickly(verb())
 
 
-async def test_a_listener_that_was_cut_hears_again(store: PostgresStore, reaper: Any) -> None:
-    await store.wait(["default"], timeout_seconds=0.01)
-    await reaper.execute(CUT_ALL)
-    await asyncio.sleep(0.05)
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60.0))
-    await asyncio.sleep(0.3)
-    await enqueue(store, job("a"))
-    assert await quickly(waiting)
-    assert len(await drain(store)) == 1
-
-
 class Interrupted(PostgresStore):
     """A store in which something happens before every claim that is no part of a turn."""
 
@@ -192,12 +180,3 @@ async def test_a_turn_that_has_settled_gives_nothing_when_its_claim_cannot_be(
     interrupted.interrupt = None
     [late] = await enqueue(interrupted, job("b"))
     assert ids(await interrupted.turn([], "default", jobs_max=9, worker="w1")) == [late]
-
-
-async def test_work_that_came_while_nobody_listened_is_noticed(
-    store: PostgresStore, reaper: Any
-) -> None:
-    assert not await store.wait(["default"], timeout_seconds=0.05)  # it listens from now on
-    await reaper.execute(CUT_ALL)
-    await enqueue(store, job("a"))
-    assert await quickly(store.wait(["default"], timeout_seconds=60))

@@ -21,7 +21,6 @@ import pytest_asyncio
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
-from inturn.store.postgres.store import PostgresStore
 from inturn.store.protocol import Store
 from tests.concurrency.crew import Crew
 from tests.concurrency.support import sound
@@ -145,17 +144,6 @@ async def test_003_03_eight_claims_at_one_moment_share_nothing(any_store: Store)
     assert len(leased) == len(set(leased))
     keys = [claim.lease.key for claims in answers for claim in claims if claim.lease.key]
     assert len(keys) == len(set(keys))
-
-
-async def test_a_claim_under_way_keeps_no_more_lanes_than_it_takes(store: PostgresStore) -> None:
-    """Another claim at the same moment finds all the others, rather than nothing."""
-    await store.enqueue([NewJob(kind="k", key=f"key {n % 20}") for n in range(200)])
-    async with store.transaction() as transaction:
-        await transaction.execute(
-            "select token from inturn.claim('default', 10, 'w1', 30, null, 1, null)"
-        )
-        others = await store.claim("default", jobs_max=1_000, worker="w2")
-    assert len(others) == 19
 
 
 async def test_claims_that_find_lanes_drained_do_not_wait_for_each_other(database: str) -> None:

@@ -13,7 +13,6 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from inturn.model.errors import UnknownJob
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import ISOLATIONS, Opening, OpenProducer
 from tests.concurrency.support import (
@@ -67,21 +66,6 @@ async def test_an_open_producer_holds_up_no_consumer(
 
 
 @every_isolation
-async def test_a_consumer_drains_the_lane_of_an_open_producer_again_and_again(
-    store: PostgresStore, producer: Opening, isolation: str
-) -> None:
-    """The lane is empty but for what is not committed: it must be found when that is."""
-    await enqueue(store, job("a"))
-    open_one = await producer(isolation)
-    [late] = await open_one.enqueue(job("a"))
-    assert len(await drain(store)) == 1
-    for _ in range(3):
-        assert await quickly(claim(store)) == []
-    await open_one.commit()
-    assert await drain(store) == [late]
-
-
-@every_isolation
 async def test_it_holds_up_producers_of_the_same_key_only(
     store: PostgresStore, producer: Opening, isolation: str
 ) -> None:
@@ -111,21 +95,6 @@ async def test_the_first_job_of_a_queue_holds_up_no_other_key(
     await open_one.commit()
     await other
     assert not waits
-
-
-@every_isolation
-async def test_what_is_rolled_back_never_was(
-    store: PostgresStore, producer: Opening, isolation: str
-) -> None:
-    kept = await enqueue(store, job("a"))
-    open_one = await producer(isolation)
-    [gone, *_] = await open_one.enqueue(job("a"), job("b"), job(), job("c", delay_seconds=60))
-    kept += await enqueue(store, job("z"))
-    await open_one.rollback()
-    kept += await enqueue(store, job("a"), job("b"))
-    assert sorted(await drain(store)) == sorted(kept)
-    with pytest.raises(UnknownJob):
-        await store.job(gone)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -206,23 +175,6 @@ async def test_a_due_job_whose_lane_is_being_made_keeps_no_other_due_job_waiting
     assert sorted(first) == sorted(due[1:])
 
 
-async def test_many_due_jobs_of_a_held_key_keep_no_other_due_job_waiting(
-    store: PostgresStore, producer: Opening
-) -> None:
-    await enqueue(store, job("held"), job("free"))
-    await drain(store)
-    await enqueue(store, *jobs(1100, "held", delay_seconds=0.05))
-    [free] = await enqueue(store, job("free", delay_seconds=0.1))
-    open_one = await producer()
-    await open_one.enqueue(job("held"))
-    await asyncio.sleep(0.15)
-    first = await drain(store)
-    await open_one.commit()
-    second = await drain(store, jobs_max=1000)
-    assert len(first + second) == 1102
-    assert first == [free]
-
-
 async def test_a_caller_with_work_in_its_transaction_commits_all_or_nothing(
     store: PostgresStore, producer: Opening
 ) -> None:
@@ -267,38 +219,6 @@ async def test_a_lane_learns_what_a_producer_left_in_it_when_it_was_drained(
     await open_one.commit()
     assert await claim(store, kinds=["A"]) == []
     assert ids(await claim(store, 1, kinds=["B"])) == made
-
-
-async def test_what_a_producer_left_in_a_drained_lane_is_waited_for(
-    store: PostgresStore, producer: Opening
-) -> None:
-    await enqueue(store, job("a"))
-    claims = await claim(store)
-    open_one = await producer()
-    made = await open_one.enqueue(job("a"))
-    await done(store, claims)
-    assert await claim(store) == []
-    await open_one.commit()
-    assert await quickly(store.wait(["default"], timeout_seconds=60))
-    assert ids(await claim(store)) == made
-
-
-async def test_only_who_wakes_a_lane_says_so(store: PostgresStore, database: str) -> None:
-    """Producers of a queue that is busy notify nobody: the log of notices stays out of the way."""
-    heard: list[str] = []
-    listener = await asyncpg.connect(database)
-    await listener.add_listener("inturn", lambda *said: heard.append(said[3]))
-    for key in ("a", None):
-        await enqueue(store, job(key))
-        await listener.fetchval("select 1")
-        assert heard == ["default"], "the first job wakes its lane"
-        for _ in range(5):
-            await enqueue(store, *jobs(3, key))
-        await listener.fetchval("select 1")
-        assert heard == ["default"], "the others stand behind it"
-        heard.clear()
-        await drain(store)
-    await listener.close()
 
 
 async def test_the_first_job_of_a_new_queue_in_a_transaction_holds_up_no_other_of_that_queue(

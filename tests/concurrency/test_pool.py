@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import psycopg
 import pytest
 
 from inturn.model.errors import NoRights, StoreBusy, StoreUnavailable
 from inturn.model.job import NewJob, Ticket
 from inturn.store.address import connect
-from inturn.store.postgres import arrays
 from inturn.store.postgres import producer as producer_module
 from inturn.store.postgres.enqueue import accept_one
 from inturn.store.postgres.store import PostgresStore
@@ -62,47 +60,6 @@ async def test_what_a_transaction_sets_for_its_session_ends_with_it(database: st
                 await t.execute(f"create temporary table own{number} (n int)")
 
 
-@pytest.mark.parametrize(("asked", "called"), [("", "inturn"), ("?application_name=shop", "shop")])
-async def test_connections_are_called_as_the_url_says(
-    database: str, asked: str, called: str
-) -> None:
-    async with opened(f"{database}{asked}") as store, store.transaction() as t:
-        assert await t.execute("select current_setting('application_name')") == [(called,)]
-
-
-async def test_a_new_connection_asks_no_server_what_our_arrays_are(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    ask = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
-
-    async def noted(connection: Any, types: Any, timeout: Any) -> Any:
-        asked.append(types)
-        return await ask(connection, types, timeout)
-
-    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
-    async with opened(database) as store:
-        await enqueue(store, job("a"))
-        await enqueue(store, *(job("a") for _ in range(3)), *(job(None) for _ in range(3)))
-        await drain(store)
-        await store.jobs()
-        await store.queues()
-        assert await store.check() == []
-    assert asked == []
-
-
-def test_our_arrays_have_the_numbers_that_the_catalogue_gives_them(database: str) -> None:
-    with psycopg.connect(database) as connection:
-        rows = connection.execute(
-            "select t.typname, t.oid::int, a.oid::int, a.typname, a.typdelim "
-            "from pg_type t join pg_type a on a.oid = t.typarray "
-            "where t.typname = any(%s) and t.typnamespace = 'pg_catalog'::regnamespace",
-            [list(arrays.NUMBERS)],
-        ).fetchall()
-    assert {name: (oid, array) for name, oid, array, *_ in rows} == arrays.NUMBERS
-    assert all(tuple(said) == (f"_{name}", ",") for name, _, _, *said in rows)
-
-
 async def test_who_waits_for_a_connection_gets_the_one_that_is_given_back(database: str) -> None:
     async with opened(database, connections_max=1, patience_seconds=60) as store:
         await store.queues()  # leaves the one connection at hand
@@ -140,15 +97,6 @@ async def test_a_store_that_is_closed_finishes_what_is_under_way(database: str) 
     await asyncio.gather(*reads)
     with pytest.raises(StoreUnavailable, match="not open"):
         await store.queues()
-
-
-async def test_a_store_that_is_closed_lets_nobody_wait_for_work(database: str) -> None:
-    store = PostgresStore(database)
-    await store.open()
-    waiting = asyncio.create_task(store.wait(["default"], timeout_seconds=30))
-    await asyncio.sleep(0.2)
-    await quickly(store.close())
-    await quickly(waiting)
 
 
 async def test_a_transaction_cancelled_anywhere_leaves_a_good_connection(
@@ -202,31 +150,6 @@ async def test_a_url_says_how_many_connections_a_store_may_have(database: str) -
         await store.close()
 
 
-async def test_what_was_cut_off_and_then_finds_no_connection_may_be_committed(
-    database: str,
-) -> None:
-    cut_now, let_go = asyncio.Event(), asyncio.Event()
-
-    async def cut(_: object) -> None:
-        await cut_now.wait()
-        raise ConnectionResetError("cut")
-
-    async def occupy(store: PostgresStore) -> None:
-        async with store.transaction():
-            await let_go.wait()
-
-    async with opened(database, connections_max=1, patience_seconds=0.5) as store:
-        verb = asyncio.ensure_future(store._pool.run(cut))
-        await asyncio.sleep(0)  # it has the connection
-        other = asyncio.ensure_future(occupy(store))
-        await asyncio.sleep(0)  # it is the next to have it
-        cut_now.set()
-        with pytest.raises(StoreUnavailable, match=r"cut.*may or may not be committed"):
-            await quickly(verb)
-        let_go.set()
-        await quickly(other)
-
-
 async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_committed(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,23 +176,6 @@ async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_commit
         let_go.set()
         await quickly(other)
         assert len(await drain(store)) == 2
-
-
-@pytest.mark.parametrize("read", [PostgresStore.check, PostgresStore.jobs], ids=["check", "jobs"])
-async def test_a_read_cancelled_anywhere_leaves_a_connection_that_writes(
-    database: str, read: Callable[[PostgresStore], Awaitable[object]]
-) -> None:
-    async with opened(database, connections_max=1) as store:
-        await quickly(read(store))
-        began = time.monotonic()
-        await quickly(read(store))
-        whole = time.monotonic() - began
-        for number in range(60):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(whole * number / 50):
-                    await read(store)
-            await quickly(store.enqueue([job("a")]))
-        assert len(await drain(store)) == 60
 
 
 async def test_a_store_behind_a_pooler_keeps_nothing_in_its_session(
@@ -299,16 +205,6 @@ async def test_a_store_behind_a_pooler_keeps_nothing_in_its_session(
         await behind.close()
 
 
-async def test_many_begin_to_wait_while_the_first_opens_its_ear(store: PostgresStore) -> None:
-    """The listener is opened by the first who waits; the others come while it looks around."""
-
-    async def wait(number: int) -> bool:
-        await asyncio.sleep(number * 0.0005)
-        return await store.wait(["default"], timeout_seconds=0.05)
-
-    assert not any(await asyncio.gather(*(wait(number) for number in range(100))))
-
-
 @pytest.fixture
 def stranger(database: str) -> Iterator[str]:
     """The database's url for a user who was granted nothing."""
@@ -331,23 +227,6 @@ async def test_a_user_without_rights_is_told_so(stranger: str) -> None:
     await store.close()
 
 
-async def test_a_user_who_may_only_read_is_told_so(stranger: str, database: str) -> None:
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("grant usage on schema inturn to stranger")
-        connection.execute("grant select on all tables in schema inturn to stranger")
-    async with opened(stranger) as store:
-        assert await store.queues() == []
-        for verb in (
-            store.enqueue([job("a")]),
-            store.enqueue([job("a") for _ in range(60)]),
-            store.prune(),
-            store.pause("default", by="ann"),
-        ):
-            with pytest.raises(NoRights, match="permission denied"):
-                await verb
-    assert not await _any_queue(database)
-
-
 async def test_a_user_with_rights_on_the_schema_may_do_all_a_worker_does(
     stranger: str, database: str, store: PostgresStore
 ) -> None:
@@ -362,8 +241,3 @@ async def test_a_user_with_rights_on_the_schema_may_do_all_a_worker_does(
         await done(granted, claims)
         await granted.reclaim()
         await granted.prune()
-
-
-async def _any_queue(database: str) -> bool:
-    async with opened(database) as store:
-        return bool(await store.queues())

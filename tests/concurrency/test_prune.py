@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-import pytest
-
 from inturn.model.lane import QueueSettings
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
@@ -74,18 +72,6 @@ async def test_a_producer_that_waits_for_a_prune_finds_a_new_lane(store: Postgre
         assert await held_up(keyed)
     made = plain + await quickly(keyed)
     assert sorted(await drain(store)) == sorted(made)
-
-
-@pytest.mark.parametrize("keep_done_seconds", [0.0, 3600.0])
-async def test_two_prunes_at_once_both_succeed(
-    store: PostgresStore, keep_done_seconds: float
-) -> None:
-    await store.configure("default", QueueSettings(keep_done_seconds=keep_done_seconds))
-    for turn in range(5):
-        await enqueue(store, *(job(f"key {turn} {n}") for n in range(20)), *jobs(5))
-        await drain(store)
-        answers = await asyncio.gather(*(store.prune() for _ in range(4)), return_exceptions=True)
-        assert [answer for answer in answers if isinstance(answer, BaseException)] == []
 
 
 async def test_a_prune_waits_for_no_open_producer(store: PostgresStore, producer: Opening) -> None:

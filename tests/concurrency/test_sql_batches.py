@@ -69,16 +69,6 @@ async def test_the_fields_mean_what_the_arguments_of_enqueue_mean(
     await done(store, claims)
 
 
-async def test_a_payload_is_kept_as_it_was_written(store: PostgresStore, database: str) -> None:
-    with psycopg.connect(database) as connection:
-        connection.execute(
-            MANY, ('[{"queue": "mail", "kind": "send", "payload": {"b": 1.0,  "a": 2, "b": 3}}]',)
-        )
-    [claimed] = await claim(store, queue="mail")
-    assert claimed.jobs[0].payload == '{"b": 1.0,  "a": 2, "b": 3}'
-    await done(store, [claimed])
-
-
 WRONG: list[tuple[object, str]] = [
     ({"queue": "mail"}, "jobs must be a JSON array"),
     (None, "jobs must be a JSON array"),
@@ -106,25 +96,6 @@ async def test_one_bad_job_refuses_the_batch_and_is_named(
     with pytest.raises(psycopg.Error, match=said):
         enqueue_many(database, jobs)
     assert await store.queues() == []
-
-
-@pytest.mark.parametrize("now", ["10000-01-01", "0044-03-15 BC", "infinity"])
-async def test_a_batch_of_a_time_that_python_does_not_know_is_refused(
-    store: PostgresStore, database: str, now: str
-) -> None:
-    with (
-        psycopg.connect(database) as connection,
-        pytest.raises(psycopg.Error, match=r"job 1 of the batch .* now must be a time") as raised,
-    ):
-        connection.execute(
-            "select * from inturn.enqueue_many(%s, now => %s)", (Json([mail()]), now)
-        )
-    assert raised.value.sqlstate == "IT005"
-    assert await store.queues() == []
-
-
-async def test_an_empty_batch_is_fine(store: PostgresStore, database: str) -> None:
-    assert enqueue_many(database, []) == []
 
 
 async def test_the_example_of_the_reference_runs(store: PostgresStore, database: str) -> None:

@@ -16,7 +16,6 @@ import sqlalchemy
 
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState
-from inturn.model.payload import check_payload
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import claim, done, drain, ids, state
 
@@ -175,45 +174,6 @@ async def test_bad_input_raises_and_says_what_is_wrong(
             connection.execute(f"select {call}".encode())
         connection.rollback()
     assert await store.queues() == []
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        "repeat('[', 200) || repeat(']', 200)",
-        "'[' || repeat('{\"a\": [1]}, ', 500) || '0]'",
-        "to_json(repeat('[\\\"{', 300))::text",
-        "'[1.7976931348623157e308, 1e-999, 0.1E100]'",
-        "to_json(repeat('9', 5000) || ' 1e999')::text",
-        "repeat('9', 4300)",
-    ],
-)
-async def test_a_payload_at_its_bounds_is_accepted_and_read(
-    store: PostgresStore, database: str, payload: str
-) -> None:
-    with psycopg.connect(database) as connection:
-        connection.execute(f"select inturn.enqueue('mail', 'send', ({payload})::json)".encode())
-    [[leased]] = [one.jobs for one in await claim(store, queue="mail")]
-    check_payload(leased.payload)
-
-
-@pytest.mark.parametrize("now", ["0100-01-02Z", "9900-12-30Z"])
-async def test_a_job_of_a_far_time_is_read_and_claimed_like_any_other(
-    store: PostgresStore, database: str, now: str
-) -> None:
-    with psycopg.connect(database) as connection:
-        row = connection.execute(
-            "select inturn.enqueue('mail', 'send', now => %s, dedupe => 'a', priority => 100, "
-            "dedupe_seconds => 31622400)",
-            (now,),
-        ).fetchone()
-        connection.execute(
-            "select inturn.enqueue('mail', 'send', now => %s, delay_seconds => 316224000)", (now,)
-        )
-    assert row
-    assert len((await store.jobs()).rows) == 2
-    assert await store.explain(row[0])
-    assert row[0] in ids(await claim(store, queue="mail"))
 
 
 @every_caller

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from inturn.model.errors import StoreBusy
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.conftest import migrate
@@ -74,29 +73,6 @@ async def test_a_transaction_of_the_store_is_read_committed(strict: str) -> None
             await transaction.settle([Settlement.done(claimed)], worker="w1")
             await transaction.enqueue([job("b", queue="new")])
         await sound(store)
-    finally:
-        await store.close()
-
-
-async def test_who_crosses_for_too_long_is_told_that_the_store_is_busy(
-    strict: str,
-) -> None:
-    """A function is made to fail so each time, as if others never rested."""
-    with psycopg.connect(strict, autocommit=True) as connection:
-        connection.execute(
-            "create or replace function inturn.extend(p_tokens bigint[], p_lanes bigint[], "
-            "p_lease_seconds double precision, p_now timestamptz) "
-            "returns table (token bigint, lane bigint, is_prolonged boolean) "
-            "language plpgsql as $$ begin "
-            "raise exception 'could not serialize access' using errcode = '40001'; end $$"
-        )
-    store = PostgresStore(strict, pooler=True, patience_seconds=2)
-    await store.open()
-    try:
-        await enqueue(store, job("a"))
-        [claimed] = await claim(store)
-        with pytest.raises(StoreBusy, match="read committed"):
-            await store.extend([claimed.lease])
     finally:
         await store.close()
 

@@ -12,7 +12,6 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import DependencyCycle, UnknownDependency
 from inturn.model.job import JobState
-from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.protocol import Store
 from tests.contract.support import (
     NOWHERE,
@@ -31,7 +30,6 @@ from tests.contract.support import (
     run_all,
     settle,
     state,
-    states,
     stored,
 )
 
@@ -69,18 +67,6 @@ async def test_a_chain_runs_in_order(store: Store) -> None:
     assert ran == [one.id for one in batch]
 
 
-async def test_the_job_it_waits_for_may_stand_anywhere_in_the_batch(store: Store) -> None:
-    before, after = job(key="a"), job(key="b")
-    middle = job(key="c", after=frozenset({before.id, after.id}))
-    await store.enqueue([before, middle, after])
-    assert await states(store, [before.id, middle.id, after.id]) == [
-        JobState.WAITING,
-        JobState.BLOCKED,
-        JobState.WAITING,
-    ]
-    assert (await run_all(store))[-1] == middle.id
-
-
 async def test_000_05_a_missing_dependency_is_an_error_and_nothing_is_stored(
     store: Store,
 ) -> None:
@@ -92,14 +78,6 @@ async def test_000_05_a_missing_dependency_is_an_error_and_nothing_is_stored(
     assert unknown.value.missing == tuple(sorted(missing))
     assert str(missing[0]) in str(unknown.value)
     assert await stored(store) == before
-
-
-async def test_000_05_all_that_a_batch_misses_is_listed(store: Store) -> None:
-    missing = [job().id, job().id]
-    with pytest.raises(UnknownDependency) as unknown:
-        await store.enqueue([job(after=frozenset({one})) for one in missing])
-    assert set(unknown.value.missing) == set(missing)
-    assert (await stored(store))["blocked"] == 0
 
 
 async def test_000_05_a_cancelled_dependency_is_told_from_one_that_never_was(
@@ -164,44 +142,6 @@ async def test_000_06_a_dropped_dead_letter_releases_nothing(store: Store) -> No
     view = await store.job(later)
     assert view.state is JobState.DEAD
     assert view.reason == f"waits for job {gone}, which was dropped by ann"
-
-
-async def test_000_06_a_dropped_head_of_a_halted_lane_releases_nothing(store: Store) -> None:
-    await store.configure("first", QueueSettings(on_dead=OnDead.HALT))
-    gone = await bring_to(store, JobState.DEAD, queue="first", key="a")
-    [later] = await enqueue(store, job(after=frozenset({gone})))
-    await store.drop_lane("first", "a", by="ann")
-    assert await state(store, later) is JobState.DEAD
-
-
-async def test_000_06_what_waits_for_a_job_that_was_buried_so_stays_blocked(store: Store) -> None:
-    first, second, third = job(), job(), job()
-    second = job(after=frozenset({first.id}))
-    third = job(after=frozenset({second.id}))
-    await store.enqueue([first, second, third])
-    await store.cancel(first.id, by="ann")
-    assert await states(store, [second.id, third.id]) == [JobState.DEAD, JobState.BLOCKED]
-    await store.dead_drop([second.id], by="ben")
-    view = await store.job(third.id)
-    assert view.state is JobState.DEAD
-    assert view.reason == f"waits for job {second.id}, which was dropped by ben"
-
-
-async def test_000_06_one_cancelled_of_several_is_enough(store: Store) -> None:
-    one, two = await enqueue(store, job(key="a"), job(key="b"))
-    [later] = await enqueue(store, job(after=frozenset({one, two})))
-    await store.cancel(two, by="ann")
-    assert await state(store, later) is JobState.DEAD
-    await run_all(store)
-    assert await state(store, later) is JobState.DEAD
-
-
-async def test_a_new_job_cannot_wait_for_a_cancelled_one(store: Store) -> None:
-    gone = await bring_to(store, JobState.CANCELLED)
-    before = await stored(store)
-    with pytest.raises(UnknownDependency, match=str(gone)):
-        await store.enqueue([job(after=frozenset({gone}))])
-    assert await stored(store) == before
 
 
 async def test_a_dependency_that_is_done_is_satisfied(store: Store) -> None:
@@ -341,11 +281,6 @@ async def test_jobs_released_together_join_a_lane_in_the_order_they_were_accepte
     made = await enqueue(store, *(job(key="a", after=frozenset({first})) for _ in range(5)))
     await run_all(store, queue="first")
     assert await run_all(store) == made
-
-
-async def test_a_missing_one_beside_a_known_id_is_still_missing(store: Store) -> None:
-    with pytest.raises(UnknownDependency):
-        await store.enqueue([job(after=frozenset({NOWHERE}))])
 
 
 async def test_a_large_batch_that_waits_for_one_job_is_accepted(store: Store) -> None:

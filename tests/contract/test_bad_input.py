@@ -16,33 +16,20 @@ from inturn.model.errors import (
     DependencyCycle,
     InvalidName,
     InvalidPayload,
-    InvalidStoreURL,
     OutOfBounds,
     PayloadTooLarge,
     UnknownDependency,
     UnknownJob,
-    UnknownLane,
 )
-from inturn.model.job import JobState, NewJob
-from inturn.model.lane import QueueSettings
-from inturn.model.worker import WorkerView
-from inturn.policy.verdict import Retry
-from inturn.store.address import connect
+from inturn.model.job import NewJob
 from inturn.store.protocol import Store
 from tests.contract.support import (
     NOWHERE,
-    bring_to,
     claim,
-    claim_one,
-    done,
     enqueue,
     job,
     jobs,
-    run_all,
-    settle,
-    state,
     stored,
-    verdicts,
 )
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -164,72 +151,10 @@ async def test_a_circle_of_jobs_is_refused(store: Store) -> None:
     assert set((await stored(store)).values()) == {0}
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"jobs_max": 0}, OutOfBounds, "jobs_max"),
-        ({"jobs_max": -1}, OutOfBounds, "jobs_max"),
-        ({"jobs_max": bounds.CLAIM_JOBS_MAX + 1}, OutOfBounds, "jobs_max"),
-        ({"jobs_max": 10**30}, OutOfBounds, "jobs_max"),
-        ({"lease_seconds": 0}, OutOfBounds, "lease_seconds"),
-        ({"lease_seconds": -1.0}, OutOfBounds, "lease_seconds"),
-        ({"lease_seconds": NAN}, OutOfBounds, "lease_seconds"),
-        ({"lease_seconds": INFINITE}, OutOfBounds, "lease_seconds"),
-        ({"lease_seconds": bounds.LEASE_SECONDS_MAX + 1}, OutOfBounds, "lease_seconds"),
-        ({"suspects_max": -1}, OutOfBounds, "suspects_max"),
-        ({"worker": ""}, InvalidName, "worker"),
-        ({"worker": "w\x00"}, InvalidName, "worker"),
-        ({"worker": "w" * (bounds.WORKER_CHARS_MAX + 1)}, InvalidName, "worker"),
-        ({"queue": ""}, InvalidName, "queue"),
-        ({"queue": "q\x00"}, InvalidName, "queue"),
-    ],
-    ids=str,
-)
-async def test_a_claim_that_cannot_be_leases_nothing(
-    store: Store, options: dict[str, Any], error: type[BadInput], named: str
-) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    with pytest.raises(error, match=named):
-        await claim(store, **options)
-    assert await state(store, made) is JobState.WAITING
-    assert (await stored(store))["lease"] == 0
-
-
 async def test_as_many_as_may_be_claimed_are_claimed(store: Store) -> None:
     made = await enqueue(store, *jobs(3, key="a"))
     [claimed] = await claim(store, bounds.CLAIM_JOBS_MAX, lease_seconds=bounds.LEASE_SECONDS_MAX)
     assert [one.id for one in claimed.jobs] == made
-
-
-@pytest.mark.parametrize("seconds", [0, -1.0, NAN, INFINITE, bounds.LEASE_SECONDS_MAX + 1])
-async def test_a_lease_cannot_be_extended_by_nonsense(store: Store, seconds: float) -> None:
-    [made] = await enqueue(store, job())
-    claimed = await claim_one(store)
-    before = (await store.job(made)).leased_until
-    with pytest.raises(OutOfBounds, match="lease_seconds"):
-        await store.extend([claimed.lease], lease_seconds=seconds)
-    assert (await store.job(made)).leased_until == before
-
-
-@pytest.mark.parametrize("delay", [-1.0, NAN, INFINITE, 1e18])
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_retry_cannot_wait_for_nonsense(
-    store: Store, key: str | None, delay: float
-) -> None:
-    [made] = await enqueue(store, job(key=key))
-    claimed = await claim_one(store)
-    with pytest.raises(OutOfBounds, match="delay_seconds"):
-        await settle(store, [verdicts(claimed, Retry(delay, "boom"))])
-    assert await state(store, made) is JobState.RUNNING
-
-
-@pytest.mark.parametrize("worker", ["", "w\x00", "w" * (bounds.WORKER_CHARS_MAX + 1)])
-async def test_a_settle_needs_a_worker_with_a_name(store: Store, worker: str) -> None:
-    [made] = await enqueue(store, job())
-    claims = await claim(store)
-    with pytest.raises(InvalidName, match="worker"):
-        await store.settle(done(claims), worker=worker)
-    assert await state(store, made) is JobState.RUNNING
 
 
 @pytest.mark.parametrize("rows_max", [0, -1, bounds.PAGE_ROWS_MAX + 1, 10**30])
@@ -264,91 +189,12 @@ async def test_unknown_jobs_are_unknown_to_every_verb(store: Store) -> None:
     assert await stored(store) == before
 
 
-async def test_unknown_lanes_are_unknown_to_every_verb(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    for queue, key in (("default", "b"), ("nowhere", "a")):
-        for verb in (store.retry_lane, store.skip_lane):
-            with pytest.raises(UnknownLane, match=key):
-                await verb(queue, key)
-        with pytest.raises(UnknownLane, match=key):
-            await store.drop_lane(queue, key, by="ann")
-        with pytest.raises(UnknownLane, match=key):
-            await store.pause(queue, key=key, by="ann")
-        with pytest.raises(UnknownLane, match=key):
-            await store.resume(queue, key=key)
-    assert len(await run_all(store)) == 1
-
-
-@pytest.mark.parametrize("name", ["", "q\x00", "q" * (bounds.QUEUE_CHARS_MAX + 1), "\ud800"])
-async def test_operators_need_a_queue_with_a_name(store: Store, name: str) -> None:
-    calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: store.configure(name, QueueSettings()),
-        lambda: store.pause(name, by="ann"),
-        lambda: store.resume(name),
-        lambda: store.open_gate(name, 1),
-    ]
-    for call in calls:
-        with pytest.raises(InvalidName, match="queue"):
-            await call()
-    assert await store.queues() == []
-
-
-@pytest.mark.parametrize("by", ["", "a\x00b", "\ud800"])
-async def test_who_did_it_needs_a_name(store: Store, by: str) -> None:
-    made = await bring_to(store, JobState.WAITING, key="a")
-    dead = await bring_to(store, JobState.DEAD, queue="other")
-    calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: store.cancel(made, by=by),
-        lambda: store.pause("default", by=by),
-        lambda: store.pause("default", key="a", by=by),
-        lambda: store.dead_drop([dead], by=by),
-    ]
-    for call in calls:
-        with pytest.raises(InvalidName):
-            await call()
-    assert [await state(store, one) for one in (made, dead)] == [JobState.WAITING, JobState.DEAD]
-    assert len(await claim(store)) == 1
-
-
 @pytest.mark.parametrize("round", [-1, bounds.ROUND_MAX + 1, 2**70])
 async def test_a_gate_opens_only_as_far_as_rounds_go(store: Store, round: int) -> None:
     await enqueue(store, job())
     with pytest.raises(OutOfBounds, match="round"):
         await store.open_gate("default", round)
     assert (await store.queues())[0].gate == 0
-
-
-@pytest.mark.parametrize("leases_max", [0, -1])
-async def test_a_reclaim_takes_at_least_one_lease(store: Store, leases_max: int) -> None:
-    with pytest.raises(OutOfBounds, match="leases_max"):
-        await store.reclaim(leases_max=leases_max)
-
-
-@pytest.mark.parametrize("worker", ["", "w\x00", "w" * (bounds.WORKER_CHARS_MAX + 1)])
-async def test_a_worker_that_beats_needs_a_name(store: Store, worker: str) -> None:
-    with pytest.raises(InvalidName, match="worker"):
-        await store.beat(WorkerView(id=worker, host="h", pid=1, version="v"))
-    assert await store.workers() == []
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "work.db",
-        "sqlite:work.db",
-        "sqlite://",
-        "sqlite:///",
-        "sqlite://work.db",
-        "mysql://user@host/database",
-        "redis://localhost",
-        "://",
-        "SQLite:///work.db",
-    ],
-)
-def test_an_address_that_names_no_store_is_refused(url: str) -> None:
-    with pytest.raises(InvalidStoreURL, match="Examples"):
-        connect(url)
 
 
 async def enqueue_in_a_transaction(store: Store, bad: NewJob) -> None:

@@ -9,7 +9,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
-from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.protocol import Store
 from tests.contract.support import (
     NOWHERE,
@@ -20,11 +20,9 @@ from tests.contract.support import (
     claim_one,
     done,
     enqueue,
-    fail,
     ids,
     job,
     jobs,
-    lane,
     queue_status,
     run_all,
     settle,
@@ -127,26 +125,6 @@ async def test_a_job_behind_a_leased_run_can_be_cancelled(store: Store) -> None:
     assert await run_all(store) == [made[3]]
 
 
-async def test_the_last_job_behind_a_leased_run_can_be_cancelled(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"))
-    claims = await claim(store, 1)
-    await store.cancel(made[1], by="ann")
-    await settle(store, done(claims))
-    assert (await lane(store, "a")).state is LaneState.IDLE
-    assert await claim(store) == []
-
-
-async def test_cancelling_a_sleeping_head_wakes_its_lane(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, fail(await claim_one(store), delay=1_000))
-    assert await claim(store) == []
-    assert await store.cancel(made[0], by="ann") is JobState.CANCELLED
-    claims = await claim(store)
-    assert ids(claims) == [made[1]]
-    assert claims[0].jobs[0].attempt == 1
-    assert (await store.job(made[1])).errors == ()
-
-
 async def test_jobs_behind_a_halted_head_can_be_cancelled(store: Store) -> None:
     await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
     made = await enqueue(store, *jobs(3, key="a"))
@@ -156,31 +134,6 @@ async def test_jobs_behind_a_halted_head_can_be_cancelled(store: Store) -> None:
     assert await claim(store) == []
     assert await store.skip_lane("default", "a") == made[0]
     assert await run_all(store) == [made[2]]
-
-
-async def test_a_paused_lane_stays_paused_when_its_head_is_cancelled(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"))
-    await store.pause("default", key="a", by="ann")
-    await store.cancel(made[0], by="ann")
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert await run_all(store) == [made[1]]
-
-
-async def test_a_cancelled_head_gives_its_lane_the_kind_of_the_next(store: Store) -> None:
-    first, second = await enqueue(store, job("mail", key="a"), job("push", key="a", priority=3))
-    await store.cancel(first, by="ann")
-    assert await claim(store, kinds=["mail"]) == []
-    assert ids(await claim(store, kinds=["push"])) == [second]
-
-
-async def test_cancelled_jobs_are_not_counted_as_ahead(store: Store) -> None:
-    made = await enqueue(store, *jobs(5, key="a"))
-    await store.cancel(made[1], by="ann")
-    await store.cancel(made[2], by="ann")
-    assert (await store.job(made[3])).ahead == 1
-    assert (await store.job(made[4])).ahead == 2
-    assert (await lane(store, "a")).depth == 3
 
 
 @KEYS
@@ -205,22 +158,3 @@ async def test_a_cancel_that_breaks_off_leaves_the_job_waiting(
             await store.cancel(made[0], by="ann")
     assert await state(store, made[0]) is JobState.WAITING
     assert await run_all(store) == made
-
-
-async def test_a_lane_is_what_stands_behind_the_cancelled_jobs_at_its_head(store: Store) -> None:
-    """Its kind, priority and round are its head's, and a cancelled job is nobody's head."""
-    first, cancelled, last = await enqueue(
-        store,
-        job("B", key="a"),
-        job("A", key="a", priority=9, round=1),
-        job("B", key="a", priority=5, round=2),
-    )
-    await store.cancel(cancelled, by="me")
-    await settle(store, done(await claim(store, kinds=["B"])))
-    view = await lane(store, "a")
-    assert (view.kind, view.priority, view.round) == ("B", 5, 2)
-    gate = await store.advance_gate("default")
-    assert (gate.round, gate.advanced) == (2, True)
-    assert ids(await claim(store, kinds=["A"])) == []
-    assert ids(await claim(store, kinds=["B"])) == [last]
-    assert await state(store, first) is JobState.DONE

@@ -1,17 +1,21 @@
-"""Check: each way in which the tables could be broken is named.
+"""Each check alone finds what it is for: without it, nothing would be said.
 
 Promise P2 of ARCHITECTURE.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.store.postgres.store import PostgresStore
+from inturn.policy.verdict import Done
+from inturn.store.postgres import checks as postgres_checks
 from inturn.store.protocol import Store
+from inturn.store.sqlite import check as sqlite_checks
 from tests.contract.support import (
     bring_to,
     bury,
@@ -19,127 +23,62 @@ from tests.contract.support import (
     claim_one,
     enqueue,
     fail,
+    is_postgres,
     job,
     jobs,
     raw,
-    run_all,
     settle,
+    verdicts,
 )
 
 pytestmark = pytest.mark.corrupts
 
-
-async def names_a_fault(store: Store, *one_of: object) -> None:
-    """Check says something, each time a sentence, and names the thing that is broken."""
-    found = await store.check()
-    assert found
-    assert all(sentence == sentence.strip() and " " in sentence for sentence in found)
-    assert any(str(word) in sentence for word in one_of for sentence in found), found
+Corrupt = Callable[[Store], Awaitable[object]]
+"""Bring a store into a state and break it; return a word that the sentence about it holds."""
 
 
 async def sound(store: Store) -> None:
-    """The tables hold together, so what check finds next comes from the corruption."""
     assert await store.check() == []
 
 
-async def test_a_stranded_lane_is_named(store: Store) -> None:
-    [ticket] = await store.enqueue([job(key="lost")])
+async def another_priority(store: Store) -> object:
+    await enqueue(store, job(key="a"))
     await sound(store)
-    await raw(store, "update @lane set active = false, rank_at = null")
-    await names_a_fault(store, "lost", f"lane {ticket.lane}")
+    await raw(store, "update @lane set priority = 9")
+    return "'a'"
 
 
-async def test_a_stranded_open_lane_is_named(store: Store) -> None:
-    [ticket] = await store.enqueue([job()])
-    await sound(store)
-    await raw(store, "update @lane set active = false, rank_at = null")
-    await names_a_fault(store, ticket.lane)
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_gap_among_the_waiting_is_named(store: Store, key: str | None) -> None:
-    [ticket, *_] = await store.enqueue(jobs(3, key=key))
+async def a_hole_in_the_line(store: Store) -> object:
+    [ticket, *_] = await store.enqueue(jobs(3, key="a"))
     await sound(store)
     await raw(store, "delete from @job where position = 2")
-    await names_a_fault(store, f"lane {ticket.lane}", "'a'")
+    return f"lane {ticket.lane}"
 
 
-async def test_a_cursor_beyond_the_end_is_named(store: Store) -> None:
-    [ticket] = await store.enqueue([job(key="a")])
-    await run_all(store)
+async def a_round_that_falls(store: Store) -> object:
+    [ticket, *_] = await store.enqueue(job(key="a", round=round) for round in (0, 1, 1))
     await sound(store)
-    await raw(store, "update @tail set last = 0")
-    await names_a_fault(store, f"lane {ticket.lane}", "'a'")
+    await raw(store, "update @job set round = 5 where position = 2")
+    return f"lane {ticket.lane}"
 
 
-async def test_a_lane_under_a_lease_that_is_gone_is_named(store: Store) -> None:
+async def a_lease_that_counts_wrongly(store: Store) -> object:
     await enqueue(store, job(key="a"))
     claimed = await claim_one(store)
     await sound(store)
-    await raw(store, "delete from @lease")
-    await names_a_fault(store, claimed.lease.token, "'a'")
+    await raw(store, "update @lease set unsettled = 2")
+    return claimed.lease.token
 
 
-async def test_a_run_under_a_lease_that_is_gone_is_named(store: Store) -> None:
-    await enqueue(store, job())
-    claimed = await claim_one(store)
-    await sound(store)
-    await raw(store, "delete from @lease")
-    await names_a_fault(store, claimed.lease.token)
-
-
-async def test_a_parked_job_under_a_lease_that_is_gone_is_named(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=0))
-    claimed = await claim_one(store)
-    await sound(store)
-    await raw(store, "delete from @lease")
-    await names_a_fault(store, claimed.lease.token, made)
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_lease_that_counts_wrongly_is_named(store: Store, key: str | None) -> None:
-    await enqueue(store, *jobs(2, key=key))
-    [claimed] = await claim(store)
-    await sound(store)
-    await raw(store, "update @lease set unsettled = unsettled + 1")
-    await names_a_fault(store, claimed.lease.token)
-
-
-async def test_a_lease_with_nothing_under_it_is_named(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    claimed = await claim_one(store)
-    await sound(store)
-    await raw(store, "update @lane set token = null, cursor = head")
-    await names_a_fault(store, claimed.lease.token)
-
-
-async def test_a_lane_that_could_be_claimed_and_has_no_rank_is_named(store: Store) -> None:
-    [ticket] = await store.enqueue([job(key="a")])
-    await sound(store)
-    await raw(store, "update @lane set rank_at = null")
-    await names_a_fault(store, f"lane {ticket.lane}", "'a'")
-
-
-async def test_runs_that_overlap_are_named(store: Store) -> None:
-    [ticket, *_] = await store.enqueue(jobs(4))
-    await claim(store, 2)
-    await claim(store, 2)
-    await sound(store)
-    await raw(store, "update @run set last = 3 where first = 1")
-    await names_a_fault(store, f"lane {ticket.lane}")
-
-
-async def test_a_run_beyond_the_cursor_is_named(store: Store) -> None:
-    [ticket, *_] = await store.enqueue(jobs(3))
+async def a_leased_job_of_an_open_lane_gone(store: Store) -> object:
+    [ticket, *_] = await store.enqueue(jobs(2))
     await claim(store, 1)
     await sound(store)
-    await raw(store, "update @run set last = 2")
-    await raw(store, "update @lease set unsettled = 2")
-    await names_a_fault(store, f"lane {ticket.lane}")
+    await raw(store, "delete from @job where position = 1")
+    return f"lane {ticket.lane}"
 
 
-async def test_a_job_in_two_places_is_named(store: Store) -> None:
+async def a_job_in_two_places(store: Store) -> object:
     made = await bring_to(store, JobState.DEAD)
     await sound(store)
     await raw(
@@ -148,83 +87,141 @@ async def test_a_job_in_two_places_is_named(store: Store) -> None:
         "enqueued_at, delayed, run_at) select id, queue, key, kind, payload, priority, round, "
         "attempts_max, enqueued_at, false, died_at from @dead",
     )
-    await names_a_fault(store, made)
+    return made
 
 
-async def test_a_lane_halted_on_a_job_that_is_not_dead_is_named(store: Store) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    [ticket] = await store.enqueue([job(key="a")])
-    await settle(store, bury(await claim_one(store)))
-    await sound(store)
-    await raw(store, "delete from @dead")
-    await names_a_fault(store, ticket.id, f"lane {ticket.lane}", "'a'")
-
-
-async def test_a_blocked_job_that_waits_for_nothing_is_named(store: Store) -> None:
+async def a_wait_for_nothing(store: Store) -> object:
     made = await bring_to(store, JobState.BLOCKED)
     await sound(store)
     await raw(store, "delete from @waits")
-    await names_a_fault(store, made)
+    return made
 
 
-async def test_a_wait_of_a_job_that_is_not_blocked_is_named(store: Store) -> None:
-    made = await bring_to(store, JobState.BLOCKED)
+async def a_retry_with_a_key(store: Store) -> object:
+    made = await bring_to(store, JobState.RETRYING)
     await sound(store)
-    await raw(store, "delete from @blocked")
-    await names_a_fault(store, made)
+    await raw(store, "update @parked set key = 'a'")
+    return made
 
 
-async def test_a_wait_for_a_job_that_is_gone_is_named(store: Store) -> None:
-    [first] = await enqueue(store, job(delay_seconds=60))
-    [made] = await enqueue(store, job(after=frozenset({first})))
+async def a_job_without_attempts(store: Store) -> object:
+    [made] = await enqueue(store, job())
     await sound(store)
-    await raw(store, "delete from @parked")
-    await names_a_fault(store, first, made)
+    await raw(store, "update @job set attempts_max = 0")
+    return made
 
 
-async def test_a_wait_for_a_job_that_is_done_is_named(store: Store) -> None:
-    finished = await bring_to(store, JobState.DONE, queue="first")
-    [other] = await enqueue(store, job(queue="other"))
-    [made] = await enqueue(store, job(after=frozenset({other})))
-    await store.reclaim()  # which admits what ended unseen, so that nothing is excused by it
+async def a_mark_beyond_what_is_finished(store: Store) -> object:
+    [ticket, *_] = await store.enqueue(jobs(3, key="a"))
     await sound(store)
     await raw(
         store,
-        "update @waits set on_job = (select job.id from @job as job "
-        "join @lane as lane on lane.id = job.lane where lane.queue = 'first')",
+        "insert into @mark (lane, position, marked_at) "
+        "select lane, position, enqueued_at from @job where position = 2",
     )
-    await names_a_fault(store, finished, made)
+    return f"lane {ticket.lane}"
 
 
-async def test_a_tail_that_is_gone_is_named(store: Store) -> None:
-    [ticket] = await store.enqueue([job(key="a")])
+async def a_job_of_no_queue(store: Store) -> object:
+    [made] = await enqueue(store, job(delay_seconds=60))
+    await store.cancel(made, by="ann")
     await sound(store)
-    await raw(store, "delete from @tail")
-    await names_a_fault(store, f"lane {ticket.lane}", "'a'")
+    await raw(store, "update @cancelled set queue = 'nowhere'")
+    return "nowhere"
 
 
-async def test_a_tail_of_another_name_is_named(store: Store) -> None:
-    if not isinstance(store, PostgresStore):
-        pytest.skip("only PostgreSQL keeps a lane's name twice")
-    [ticket] = await store.enqueue([job(key="a")])
+async def a_counter_that_counts_wrongly(store: Store) -> object:
+    await enqueue(store, job())
     await sound(store)
-    await raw(store, "update @tail set key = 'b'")
-    await names_a_fault(store, f"lane {ticket.lane}", "'b'")
+    await raw(store, "update @depth set waiting = 7")
+    return "waiting 7 and 1"
 
 
-async def test_a_lane_that_does_not_know_of_its_cancelled_jobs_is_named(store: Store) -> None:
-    if not isinstance(store, PostgresStore):
-        pytest.skip("only PostgreSQL notes in the lane how far positions are cancelled")
-    [_, second] = await enqueue(store, *jobs(2, key="a"))
-    await store.cancel(second, by="ann")
+EVERYWHERE: dict[str, Corrupt] = {
+    "check_lanes": another_priority,
+    "check_log": a_hole_in_the_line,
+    "check_leases": a_lease_that_counts_wrongly,
+    "check_runs": a_leased_job_of_an_open_lane_gone,
+    "check_places": a_job_in_two_places,
+    "check_waits": a_wait_for_nothing,
+    "check_parked": a_retry_with_a_key,
+    "check_attempts": a_job_without_attempts,
+    "check_marks": a_mark_beyond_what_is_finished,
+    "check_queues": a_job_of_no_queue,
+}
+SQLITE: dict[str, Corrupt] = EVERYWHERE | {"check_depth": a_counter_that_counts_wrongly}
+POSTGRES: dict[str, Corrupt] = EVERYWHERE | {"check_rounds": a_round_that_falls}
+
+
+def test_there_is_a_corruption_for_each_check() -> None:
+    assert set(SQLITE) == set(sqlite_checks.CHECKS)
+    assert set(POSTGRES) == set(postgres_checks.CHECKS)
+
+
+@pytest.mark.parametrize("name", sorted({*SQLITE, *POSTGRES}))
+async def test_a_check_finds_what_no_other_does(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, corruptions = (
+        (postgres_checks, POSTGRES) if is_postgres(store) else (sqlite_checks, SQLITE)
+    )
+    if name not in corruptions:
+        pytest.skip("the other store's check")
+    word = await corruptions[name](store)
+    found = await store.check()
+    assert any(str(word) in sentence for sentence in found), found
+    others = tuple(one for one in module.CHECKS if one != name)
+    monkeypatch.setattr(module, "CHECKS", others)
+    assert await store.check() == []
+
+
+async def names(store: Store, *words: object) -> None:
+    """Check says something that holds each of the words."""
+    found = await store.check()
+    assert any(all(str(word) in said for word in words) for said in found), found
+
+
+async def test_a_store_in_the_midst_of_its_work_has_nothing_to_be_named(
+    store: Store, clock: ManualClock
+) -> None:
+    """Leased, retrying, halted, paused, suspects, behind a gate, delayed, blocked, cancelled."""
+    await store.configure("halts", QueueSettings(on_dead=OnDead.HALT))
+    for queue in ("default", "halts"):
+        made = await enqueue(
+            store,
+            *(job(queue=queue, key=key, round=round) for key in "abcdef" for round in (0, 0, 1)),
+            *jobs(4, queue=queue),
+            job(queue=queue, delay_seconds=60),
+            job(queue=queue, key="a", delay_seconds=1),
+        )
+        await enqueue(store, job(queue=queue, key="z", after=frozenset({made[6], made[18]})))
+        await store.pause(queue, key="f", by="ann")
+        await sound(store)
+        for one in (made[1], made[4], made[20]):
+            await store.cancel(one, by="ann")
+            await sound(store)
+        await claim(store, 3, queue=queue, lease_seconds=1)
+        await sound(store)
+        clock.advance(2)
+        await store.reclaim()
+        await sound(store)
+        [failed, buried] = await claim(store, 2, queue=queue, suspects_max=2)
+        assert (failed.lease.key, buried.lease.key) == ("a", "b")
+        await sound(store)
+        await settle(store, fail(failed))
+        await sound(store)
+        await settle(store, bury(buried))
+        await sound(store)
+        for claimed in await claim(store, 6, queue=queue):
+            await settle(store, [verdicts(claimed, Done())])
+            await sound(store)
+    await store.prune()
     await sound(store)
-    await raw(store, "update @lane set cancelled_last = 0")
-    await names_a_fault(store, "cancelled positions")
 
 
 async def test_reclaim_mends_a_stranded_lane(store: Store, clock: ManualClock) -> None:
     """The slow sweep of the design: it must find nothing, ever, and repair it if it does."""
-    if not isinstance(store, PostgresStore):
+    if not is_postgres(store):
         pytest.skip("with one writer at a time no lane is stranded")
     made = await enqueue(store, *jobs(2, key="a"), *jobs(2))
     await raw(store, "update @lane set active = false, rank_at = null")

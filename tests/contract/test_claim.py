@@ -28,7 +28,6 @@ from tests.contract.support import (
     rows_of,
     run_all,
     settle,
-    state,
     states,
     verdicts,
 )
@@ -57,11 +56,6 @@ async def test_a_claim_of_an_unkeyed_job(store: Store, clock: ManualClock) -> No
     view = await store.job(ticket.id)
     assert (view.state, view.worker) == (JobState.RUNNING, "me")
     assert view.leased_until == lease.until
-
-
-async def test_an_unknown_queue_gives_nothing_and_is_not_made(store: Store) -> None:
-    assert await claim(store, queue="never heard of") == []
-    assert await store.queues() == []
 
 
 async def test_a_drained_queue_gives_nothing(store: Store) -> None:
@@ -204,22 +198,6 @@ async def test_a_job_behind_the_head_may_be_of_another_kind(store: Store) -> Non
     assert ids([claimed]) == made
 
 
-async def test_a_lanes_kind_is_that_of_its_head_as_it_moves_on(store: Store) -> None:
-    first, second = await enqueue(store, job("mail", key="a"), job("push", key="a"))
-    assert await claim(store, kinds=["push"]) == []
-    claims = await claim(store, 1, kinds=["mail"])
-    assert ids(claims) == [first]
-    await settle(store, done(claims))
-    assert await claim(store, kinds=["mail"]) == []
-    assert ids(await claim(store, kinds=["push"])) == [second]
-
-
-async def test_no_kinds_at_all_give_nothing(store: Store) -> None:
-    await enqueue(store, job(), job(key="a"))
-    assert await claim(store, kinds=[]) == []
-    assert len(ids(await claim(store, kinds=None))) == 2
-
-
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 @pytest.mark.parametrize(("table", "event"), [("lease", "insert"), ("lane", "update")])
 async def test_001_02_a_claim_that_breaks_off_leaves_the_jobs_waiting(
@@ -276,17 +254,6 @@ async def test_unkeyed_jobs_that_one_producer_sends_one_after_another_come_oldes
         made += await enqueue(store, *jobs(3))
         clock.advance(0.01)
     assert await run_all(store, jobs_max=4) == made
-
-
-async def test_what_runs_is_not_claimed_again_while_its_lease_lasts(
-    store: Store, clock: ManualClock
-) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await claim(store, lease_seconds=10)
-    clock.advance(9.999)
-    await store.reclaim()
-    assert await claim(store) == []
-    assert await state(store, made) is JobState.RUNNING
 
 
 async def test_work_that_arrives_behind_a_leased_run_waits_for_it(store: Store) -> None:

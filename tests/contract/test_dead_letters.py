@@ -23,7 +23,6 @@ from tests.contract.support import (
     bury,
     claim,
     claim_one,
-    done,
     enqueue,
     fail,
     ids,
@@ -31,7 +30,6 @@ from tests.contract.support import (
     job_ids,
     jobs,
     page_through,
-    queue_status,
     rows_of,
     run_all,
     settle,
@@ -210,15 +208,6 @@ async def test_a_keyed_dead_letter_comes_back_after_its_lane_was_pruned(
     assert await run_all(store) == [dead, later]
 
 
-async def test_putting_back_says_which_were_dead(store: Store) -> None:
-    dead = await bring_to(store, JobState.DEAD, queue="q1")
-    waiting = await bring_to(store, JobState.WAITING, queue="q2")
-    finished = await bring_to(store, JobState.DONE, queue="q3")
-    assert await store.dead_retry([waiting, NOWHERE, dead, finished]) == [dead]
-    assert await store.dead_retry([]) == []
-    assert await states(store, [waiting, finished]) == [JobState.WAITING, JobState.DONE]
-
-
 @KEYS
 async def test_a_dropped_dead_letter_is_cancelled_for_good(store: Store, key: str | None) -> None:
     dead = await bring_to(store, JobState.DEAD, key=key)
@@ -270,39 +259,6 @@ async def test_dead_letters_come_oldest_death_first_page_by_page(
         found = job_ids(await page_through(store.dead_letters, rows_max, key="key 0"))
         assert found == [one for one in buried if where[one] % 2 == 0]
     assert (await store.dead_letters(queue="q0", key="key 1")).rows == ()
-
-
-async def test_deaths_at_one_instant_are_all_listed(store: Store) -> None:
-    made = await enqueue(store, *jobs(9))
-    for _ in made:
-        await settle(store, bury(await claim_one(store)))
-    listed = job_ids(await page_through(store.dead_letters, 2))
-    assert sorted(listed) == made
-
-
-async def test_dead_letters_are_counted(store: Store) -> None:
-    await bring_to(store, JobState.DEAD)
-    await bring_to(store, JobState.DEAD, key="a")
-    status = await queue_status(store)
-    assert (status.dead, status.waiting, status.running) == (2, 0, 0)
-
-
-async def test_a_dead_letter_that_was_put_back_and_done_is_done(store: Store) -> None:
-    dead = await bring_to(store, JobState.DEAD, key="a")
-    await store.dead_retry([dead])
-    await settle(store, done(await claim(store)))
-    assert await state(store, dead) is JobState.DONE
-
-
-@KEYS
-async def test_a_dead_letter_that_is_put_back_stands_last_in_its_line(
-    store: Store, key: str | None
-) -> None:
-    dead, *others = await enqueue(store, *jobs(3, key=key))
-    await settle(store, bury(await claim_one(store)))
-    await store.dead_retry([dead])
-    assert [(await store.job(one)).ahead for one in (*others, dead)] == [0, 1, 2]
-    assert await run_all(store) == [*others, dead]
 
 
 async def test_a_dead_letter_may_be_put_back_while_others_of_its_lease_run(store: Store) -> None:

@@ -10,17 +10,15 @@ import asyncio
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import DedupeConflict, DependencyCycle
-from inturn.model.job import JobState, NewJob
+from inturn.model.errors import DedupeConflict
+from inturn.model.job import NewJob
 from inturn.store.protocol import Store
 from tests.contract.support import (
-    bring_to,
     claim,
     done,
     enqueue,
     ids,
     job,
-    jobs,
     run_all,
     settle,
     stored,
@@ -109,12 +107,6 @@ async def test_001_17_a_conflict_within_one_batch_stores_nothing(store: Store) -
     assert set((await stored(store)).values()) == {0}
 
 
-async def test_joined_strings_that_look_alike_are_not_the_same(store: Store) -> None:
-    await enqueue(store, job("a", key="bc", dedupe="d"))
-    with pytest.raises(DedupeConflict):
-        await store.enqueue([job("ab", key="c", dedupe="d")])
-
-
 async def test_options_that_are_not_the_work_do_not_conflict(store: Store) -> None:
     [first] = await enqueue(store, job(dedupe="d"))
     [ticket] = await store.enqueue(
@@ -161,34 +153,11 @@ async def test_the_window_outlives_the_job(store: Store) -> None:
     assert await claim(store) == []
 
 
-async def test_a_delayed_and_a_blocked_job_are_deduplicated_too(store: Store) -> None:
-    held = await bring_to(store, JobState.WAITING, queue="first")
-    batch = [
-        job(dedupe="delayed", delay_seconds=5),
-        job(dedupe="blocked", after=frozenset({held})),
-    ]
-    made = await enqueue(store, *batch)
-    tickets = await store.enqueue(
-        [job(dedupe="delayed", delay_seconds=5), job(dedupe="blocked", after=frozenset({held}))]
-    )
-    assert [ticket.id for ticket in tickets] == made
-    assert all(ticket.duplicate for ticket in tickets)
-
-
 async def test_a_keyed_duplicate_leaves_no_gap_in_its_lane(store: Store) -> None:
     await enqueue(store, job(key="a", dedupe="d"))
     tickets = await store.enqueue([job(key="a", dedupe="d"), job(key="a")])
     assert tickets[1].position == 2
     assert ids(await claim(store)) == [ticket.id for ticket in tickets]
-
-
-async def test_a_number_of_many_digits_is_told_from_its_neighbour(store: Store) -> None:
-    large = 10**30
-    [first] = await store.enqueue([job(dedupe="d", payload=f'{{"b": {large}, "a": 1}}')])
-    [again] = await store.enqueue([job(dedupe="d", payload=f'{{"a": 1, "b": {large}}}')])
-    assert (again.id, again.duplicate) == (first.id, True)
-    with pytest.raises(DedupeConflict):
-        await store.enqueue([job(dedupe="d", payload=f'{{"b": {large + 1}, "a": 1}}')])
 
 
 async def test_a_duplicate_in_a_batch_stands_for_the_first_where_others_wait_for_it(
@@ -199,18 +168,3 @@ async def test_a_duplicate_in_a_batch_stands_for_the_first_where_others_wait_for
     await store.enqueue([first, waiting, again])
     assert (await store.job(waiting.id)).waits_for == (first.id,)
     assert await run_all(store) == [first.id, waiting.id]
-
-
-async def test_a_circle_through_a_duplicate_is_refused(store: Store) -> None:
-    again = job(dedupe="k")
-    between = job(after=frozenset({again.id}))
-    first = job(dedupe="k", after=frozenset({between.id}))
-    with pytest.raises(DependencyCycle):
-        await store.enqueue([first, between, again])
-    assert set((await stored(store)).values()) == {0}
-
-
-@pytest.mark.parametrize("payload", ["1e-20000", "[1E-999999]"])
-async def test_numbers_of_any_smallness_can_be_told_apart(store: Store, payload: str) -> None:
-    first, second = await enqueue(store, *jobs(2, payload=payload, dedupe="k"))
-    assert first == second

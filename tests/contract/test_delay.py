@@ -97,19 +97,6 @@ async def test_due_jobs_that_are_more_than_one_claim_moves_all_run(
     assert sorted(ran) == made
 
 
-async def test_a_delayed_job_of_a_paused_lane_waits_for_it(
-    store: Store, clock: ManualClock
-) -> None:
-    await enqueue(store, job(key="a"))
-    await run_all(store)
-    await store.pause("default", key="a", by="ann")
-    [delayed] = await enqueue(store, job(key="a", delay_seconds=1))
-    clock.advance(1)
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert ids(await claim(store)) == [delayed]
-
-
 async def test_a_delayed_job_comes_due_in_a_queue_that_was_idle_and_pruned(
     store: Store, clock: ManualClock
 ) -> None:
@@ -120,10 +107,3 @@ async def test_a_delayed_job_comes_due_in_a_queue_that_was_idle_and_pruned(
         clock.advance(2 * 86_400)
         await store.prune()
     assert ids(await claim(store)) == [delayed]
-
-
-async def test_delayed_jobs_are_claimed_by_kind(store: Store, clock: ManualClock) -> None:
-    mail, push = await enqueue(store, job("mail", delay_seconds=1), job("push", delay_seconds=1))
-    clock.advance(1)
-    assert ids(await claim(store, kinds=["push"])) == [push]
-    assert ids(await claim(store, kinds=["mail"])) == [mail]

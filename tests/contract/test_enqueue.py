@@ -35,12 +35,6 @@ async def test_jobs_of_a_key_get_positions_without_gaps(store: Store) -> None:
     assert len({ticket.lane for ticket in first + second}) == 1
 
 
-async def test_keys_have_lanes_of_their_own(store: Store) -> None:
-    tickets = await store.enqueue([job(key="a"), job(key="b"), job(key="a"), job(key="b")])
-    assert [ticket.position for ticket in tickets] == [1, 1, 2, 2]
-    assert tickets[0].lane == tickets[2].lane != tickets[1].lane == tickets[3].lane
-
-
 async def test_the_same_key_in_another_queue_is_another_lane(store: Store) -> None:
     one, two = await store.enqueue([job(key="a"), job(key="a", queue="other")])
     assert one.lane != two.lane
@@ -65,11 +59,6 @@ async def test_003_02_ids_go_up_while_the_clock_goes_back(store: Store, clock: M
         clock.advance(-3600)
     assert made == sorted(set(made))
     assert sorted(await run_all(store)) == made
-
-
-async def test_an_empty_batch_stores_nothing(store: Store) -> None:
-    assert await store.enqueue([]) == []
-    assert await store.queues() == []
 
 
 async def test_a_job_is_kept_with_all_its_options(store: Store, clock: ManualClock) -> None:
@@ -120,13 +109,6 @@ async def test_a_batch_that_is_sent_again_is_stored_once(store: Store) -> None:
     assert [ticket.id for ticket in again] == [ticket.id for ticket in first]
     status = await queue_status(store)
     assert (status.waiting, status.scheduled) == (3, 1)
-
-
-async def test_a_known_id_among_new_ones_leaves_no_gap(store: Store) -> None:
-    known = job(key="a")
-    await store.enqueue([known])
-    tickets = await store.enqueue([job(key="a"), known, job(key="a")])
-    assert [ticket.position for ticket in tickets] == [2, 1, 3]
 
 
 @pytest.mark.parametrize(

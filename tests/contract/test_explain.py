@@ -47,11 +47,6 @@ async def test_a_job_that_never_was_is_unknown(store: Store) -> None:
         await store.explain(NOWHERE)
 
 
-async def test_sentences_of_different_states_differ(store: Store) -> None:
-    made = [await bring_to(store, one, queue=f"{one}") for one in JobState]
-    assert len({await store.explain(one) for one in made}) == len(made)
-
-
 async def test_a_running_job_names_its_worker(store: Store) -> None:
     [made] = await enqueue(store, job(key="a"))
     await claim_one(store, worker="worker-17")
@@ -157,99 +152,6 @@ async def live_worker(store: Store) -> None:
     await store.beat(WorkerView(id="w1", host="h", pid=1, version="v", queues=("default",)))
 
 
-async def test_a_job_without_a_key_waits_for_none_of_those_before_it(store: Store) -> None:
-    await live_worker(store)
-    made = await enqueue(store, *jobs(3))
-    await says(
-        store, made[2], "will be claimed after 2 jobs of its kind, and waits for none of them."
-    )
-
-
-async def test_a_job_that_is_ready_is_not_said_to_be_the_next(store: Store) -> None:
-    """Other lanes may stand before it, and later jobs of a higher priority come before it."""
-    await live_worker(store)
-    made = await enqueue(store, job(key="a"), job(key="b"), job())
-    await enqueue(store, job(key="c", priority=9))
-    for one in made:
-        await says(store, one, "ready", "turn")
-        assert "next" not in await store.explain(one)
-
-
-@pytest.mark.parametrize("waits_to_retry", [False, True], ids=["running", "retrying"])
-async def test_a_job_behind_a_head_says_what_else_holds_it(
-    store: Store, waits_to_retry: bool
-) -> None:
-    first, second, third = await enqueue(store, *jobs(2, key="a"), job(key="a", round=41))
-    claimed = await claim_one(store, worker="worker-17")
-    if waits_to_retry:
-        await settle(store, fail(claimed, delay=60))
-    await says(store, third, first, "41", "gate")
-    assert "gate" not in await store.explain(second)
-    await store.pause("default", key="a", by="ann")
-    await says(store, second, first, "paused", "ann")
-    await store.pause("default", by="ben")
-    await says(store, second, first, "paused", "ben")
-
-
-async def test_a_blocked_job_says_what_else_holds_it(store: Store) -> None:
-    [first] = await enqueue(store, job(queue="other"))
-    waits = frozenset({first})
-    await enqueue(store, job(key="a"))
-    [keyed, gated, plain] = await enqueue(
-        store, job(key="a", after=waits), job(round=41, after=waits), job(after=waits)
-    )
-    await says(store, gated, first, "41", "gate")
-    await store.pause("default", key="a", by="ann")
-    await says(store, keyed, first, "paused", "ann")
-    assert "paused" not in await store.explain(plain)
-    await store.pause("default", by="ben")
-    await says(store, plain, first, "paused", "ben")
-
-
-async def test_a_delayed_job_of_a_paused_lane_says_so(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    [made] = await enqueue(store, job(key="a", delay_seconds=60))
-    await store.pause("default", key="a", by="ann")
-    await says(store, made, "scheduled", "paused", "ann")
-
-
-async def test_a_job_that_will_join_a_halted_lane_says_so_wherever_it_is(
-    store: Store, clock: ManualClock
-) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    [dead] = await enqueue(store, job(key="a"))
-    await settle(store, bury(await claim_one(store), "unknown SKU"))
-    [other] = await enqueue(store, job(queue="other"))
-    [delayed, blocked, elsewhere] = await enqueue(
-        store,
-        job(key="a", delay_seconds=60),
-        job(key="a", after=frozenset({other})),
-        job(key="b", delay_seconds=60),
-    )
-    await says(store, delayed, "scheduled", "halted on", dead, "inturn lanes retry default a")
-    await says(store, blocked, other, "halted on", dead)
-    assert "halted" not in await store.explain(elsewhere)
-    clock.advance(61)
-    await live_worker(store)
-    await says(store, delayed, "halted on", dead)
-    assert "ready" not in await store.explain(delayed)
-
-
-async def test_a_delayed_job_that_is_due_says_that_others_of_its_key_are_before_it(
-    store: Store, clock: ManualClock
-) -> None:
-    await enqueue(store, job(key="a"))
-    await claim_one(store, worker="worker-17")
-    [late, free] = await enqueue(
-        store, job(key="a", delay_seconds=1), job(key="b", delay_seconds=1)
-    )
-    clock.advance(2)
-    await live_worker(store)
-    await says(store, late, "due", "the end of lane 'a'")
-    assert "ready" not in await store.explain(late)
-    await says(store, free, "ready")
-
-
 async def test_a_job_behind_a_head_whose_lease_ran_out_says_so(
     store: Store, clock: ManualClock
 ) -> None:
@@ -268,13 +170,3 @@ async def test_a_job_whose_kind_no_live_worker_takes_says_so(store: Store) -> No
     await says(store, made, "no live worker takes kind 'mail' of queue 'default': start one")
     await live_worker(store)
     assert "no live worker" not in await store.explain(made)
-
-
-async def test_a_sentence_is_one_line_whatever_people_and_keys_are_called(store: Store) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    first, second = await enqueue(store, *jobs(2, key="it's\na \\ key"))
-    await settle(store, bury(await claim_one(store), "unknown SKU"))
-    await says(store, first, r"inturn lanes retry default $'it\'s\na \\ key'")
-    await says(store, second, first)
-    await store.pause("default", by="ann\nb")
-    await says(store, second, "ann b")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from inturn.model.clock import ManualClock
@@ -122,14 +121,3 @@ async def test_leases_of_many_claims_are_extended_together(
     assert (await store.reclaim()).leases == 0
     await settle(store, done(claims))
     assert len(ids(claims)) == 6
-
-
-async def test_nothing_to_extend_is_fine(store: Store) -> None:
-    assert await store.extend([]) == []
-
-
-async def test_a_forged_lease_is_lost(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    claimed = await claim_one(store)
-    forged = msgspec.structs.replace(claimed.lease, token=claimed.lease.token + 7)
-    assert await store.extend([forged]) == [forged]

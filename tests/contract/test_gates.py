@@ -158,15 +158,6 @@ async def test_the_gate_advances_to_the_next_round_that_has_jobs(store: Store) -
     assert (await queue_status(store)).gate == 1_000
 
 
-async def test_a_blocked_job_of_a_later_round_is_a_reason_to_advance(store: Store) -> None:
-    [first] = await enqueue(store, job(queue="elsewhere"))
-    [later] = await enqueue(store, job(round=2, after=frozenset({first})))
-    gate = await store.advance_gate("default")
-    assert (gate.round, gate.advanced) == (2, True)
-    await run_all(store, queue="elsewhere")
-    assert ids(await claim(store)) == [later]
-
-
 async def test_a_gate_opens_as_far_as_asked_and_never_closes(store: Store) -> None:
     made = await enqueue(store, *(job(round=number) for number in range(5)))
     assert await store.open_gate("default", 2) == 2
@@ -176,13 +167,6 @@ async def test_a_gate_opens_as_far_as_asked_and_never_closes(store: Store) -> No
     assert await claim(store) == []
     assert await store.open_gate("default", 9) == 9
     assert sorted(ids(await claim(store))) == made[3:]
-
-
-async def test_gates_are_each_queues_own(store: Store) -> None:
-    await enqueue(store, job(queue="a", round=1), job(queue="b", round=1))
-    await store.open_gate("a", 1)
-    assert len(await claim(store, queue="a")) == 1
-    assert await claim(store, queue="b") == []
 
 
 async def test_the_lowest_open_round_is_first_whatever_the_priority(store: Store) -> None:
@@ -215,38 +199,9 @@ async def test_rounds_never_fall_within_a_keyed_lane(store: Store) -> None:
     assert await run_all(store) == made[:4]
 
 
-async def test_a_retried_job_of_a_round_comes_back_in_its_round(store: Store) -> None:
-    await store.open_gate("default", 1)
-    [made] = await enqueue(store, job(round=1))
-    await settle(store, fail(await claim_one(store), delay=0))
-    assert (await store.job(made)).job.round == 1
-    assert ids(await claim(store)) == [made]
-
-
 async def test_a_cancelled_job_does_not_hold_its_round(store: Store) -> None:
     held = await enqueue(store, job(), job(key="a"))
     await enqueue(store, job(round=1))
     for one in held:
         await store.cancel(one, by="ann")
     assert (await store.advance_gate("default")).advanced
-
-
-async def test_advancing_an_empty_queue_finds_nothing_left(store: Store) -> None:
-    await store.configure("default", QueueSettings())
-    assert await store.advance_gate("default") == Gate(
-        round=0, advanced=False, unfinished=0, exhausted=True
-    )
-
-
-@KEYS
-async def test_a_cancelled_job_that_still_has_its_place_is_not_unfinished(
-    store: Store, key: str | None
-) -> None:
-    made = await enqueue(store, *jobs(3, key=key), job(round=1))
-    held = await claim(store, 1)
-    for one in made[1:3]:
-        await store.cancel(one, by="ann")
-    assert await store.advance_gate("default") == STAYS
-    await settle(store, done(held))
-    assert (await store.advance_gate("default")).advanced
-    assert await run_all(store) == [made[3]]

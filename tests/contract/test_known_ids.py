@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import msgspec
 import pytest
 
-from inturn.model.errors import BadInput, JobConflict, StoreError
+from inturn.model.errors import JobConflict, StoreError
 from inturn.model.job import JobState, NewJob
 from inturn.store.protocol import Store
-from tests.contract.support import bring_to, enqueue, job, jobs, raw, run_all, stored
+from tests.contract.support import bring_to, enqueue, job, jobs, run_all, stored
 
 OTHER: dict[str, dict[str, Any]] = {
     "payload": {"payload": '{"n": 2}'},
@@ -57,38 +56,6 @@ async def test_a_known_id_is_known_in_every_state(store: Store, wanted: JobState
         with pytest.raises(JobConflict, match=str(made)):
             await store.enqueue([wrong])
     assert await stored(store) == before
-
-
-async def set_aside(store: Store, place: str, key: str | None) -> UUID:
-    """Make a job that was never in a lane, and is in one other place."""
-    if place in ("blocked", "dead"):
-        [awaited] = await enqueue(store, job(queue="before"))
-        [made] = await enqueue(store, job(queue="mail", key=key, after=frozenset({awaited})))
-        if place == "dead":
-            await store.cancel(awaited, by="ann")
-    else:
-        [made] = await enqueue(store, job(queue="mail", key=key, delay_seconds=60))
-        if place == "cancelled":
-            await store.cancel(made, by="ann")
-    assert (await raw(store, f"select count(*) from @{place}"))[0][0] > 0
-    return made
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-@pytest.mark.parametrize("place", ["parked", "blocked", "dead", "cancelled"])
-async def test_an_id_that_was_set_aside_is_known_to_a_lane_that_is_there(
-    store: Store, place: str, key: str | None
-) -> None:
-    made = await set_aside(store, place, key)
-    await store.enqueue([job(queue="mail", key=key)])
-    before = await stored(store)
-    again = NewJob(kind="k", queue="mail", key=key, id=made)
-    [ticket] = await store.enqueue([again])
-    assert (ticket.id, ticket.position, ticket.duplicate) == (made, None, False)
-    with pytest.raises(JobConflict, match=str(made)):
-        await store.enqueue([msgspec.structs.replace(again, payload="1")])
-    assert await stored(store) == before
-    assert await store.check() == []
 
 
 async def test_another_spelling_or_other_options_are_the_same_work(store: Store) -> None:
@@ -142,12 +109,3 @@ async def test_a_callers_own_transaction_is_told_what_spoiled_it(
     finally:
         await connection.close()
     assert (await stored(store))["job"] == 1
-
-
-@POSTGRES
-async def test_a_connection_is_one_of_asyncpgs(store: Store, store_url: str) -> None:
-    for wrong in (store_url, object(), True):
-        with pytest.raises(BadInput, match="asyncpg"):
-            await store.enqueue([job()], connection=wrong)
-    async with asyncpg.create_pool(store_url, min_size=1) as pool, pool.acquire() as lent:
-        await store.enqueue([job()], connection=lent)

@@ -62,16 +62,6 @@ async def test_what_runs_in_a_paused_lane_goes_on_running(store: Store) -> None:
     assert await run_all(store) == [made[2], later]
 
 
-async def test_a_drained_lane_that_is_paused_stays_so(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    await run_all(store)
-    await store.pause("default", key="a", by="ann")
-    [later] = await enqueue(store, job(key="a"))
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert await run_all(store) == [later]
-
-
 async def test_a_retry_that_comes_due_in_a_paused_lane_waits_for_it(
     store: Store, clock: ManualClock
 ) -> None:
@@ -79,29 +69,6 @@ async def test_a_retry_that_comes_due_in_a_paused_lane_waits_for_it(
     await settle(store, fail(await claim_one(store), delay=10))
     await store.pause("default", key="a", by="ann")
     clock.advance(20)
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert ids(await claim(store)) == [made]
-
-
-async def test_resuming_a_lane_does_not_hurry_a_retry(store: Store, clock: ManualClock) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await settle(store, fail(await claim_one(store), delay=10))
-    await store.pause("default", key="a", by="ann")
-    await store.resume("default", key="a")
-    assert await claim(store) == []
-    clock.advance(10)
-    assert ids(await claim(store)) == [made]
-
-
-async def test_a_lease_that_runs_out_in_a_paused_lane_is_taken_back(
-    store: Store, clock: ManualClock
-) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await claim(store)
-    await store.pause("default", key="a", by="ann")
-    clock.advance(31)
-    assert (await store.reclaim()).leases == 1
     assert await claim(store) == []
     await store.resume("default", key="a")
     assert ids(await claim(store)) == [made]
@@ -215,19 +182,6 @@ async def test_a_halted_lanes_head_is_dropped_for_good(store: Store) -> None:
 
 
 @pytest.mark.parametrize("verb", ["retry", "skip", "drop"])
-async def test_deciding_on_the_only_job_of_a_lane_leaves_it_in_order(
-    store: Store, verb: str
-) -> None:
-    await store.configure("default", HALT)
-    [made] = await enqueue(store, job(key="a"))
-    await settle(store, bury(await claim_one(store)))
-    await decide(store, verb, "a")
-    assert await store.check() == []
-    [later] = await enqueue(store, job(key="a"))
-    assert await run_all(store) == ([made, later] if verb == "retry" else [later])
-
-
-@pytest.mark.parametrize("verb", ["retry", "skip", "drop"])
 async def test_deciding_twice_is_refused(store: Store, verb: str) -> None:
     await store.configure("default", HALT)
     made = await enqueue(store, *jobs(2, key="a"))
@@ -248,37 +202,6 @@ async def test_only_a_halted_lane_can_be_decided_on(store: Store, verb: str) -> 
     with pytest.raises(UnknownLane, match="'b'"):
         await decide(store, verb, "b")
     assert await run_all(store) == made
-
-
-@pytest.mark.parametrize("verb", ["retry", "skip", "drop"])
-async def test_a_paused_lane_that_is_decided_on_stays_paused(store: Store, verb: str) -> None:
-    await store.configure("default", HALT)
-    made = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, bury(await claim_one(store)))
-    await store.pause("default", key="a", by="ann")
-    await decide(store, verb, "a")
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert await run_all(store) == (made if verb == "retry" else made[1:])
-
-
-async def test_resuming_does_not_decide_on_a_halted_lane(store: Store) -> None:
-    await store.configure("default", HALT)
-    made = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, bury(await claim_one(store)))
-    await store.pause("default", key="a", by="ann")
-    await store.resume("default", key="a")
-    assert await claim(store) == []
-    assert (await lane(store, "a")).halted_job == made[0]
-
-
-async def test_a_halted_lane_stays_halted_when_the_queue_changes_its_mind(store: Store) -> None:
-    await store.configure("default", HALT)
-    await enqueue(store, *jobs(2, key="a"))
-    await settle(store, bury(await claim_one(store)))
-    await store.configure("default", QueueSettings(on_dead=OnDead.SKIP))
-    assert await claim(store) == []
-    assert (await queue_status(store)).halted == 1
 
 
 async def test_a_lane_says_what_it_is_doing(store: Store, clock: ManualClock) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -161,31 +159,6 @@ async def test_tables_of_someone_else_are_named_and_left_as_they_are(
         await store.close()
 
 
-@SQLITE
-async def test_a_file_of_someone_else_is_not_changed_by_a_refusal(
-    empty_url: str, tmp_path: Path
-) -> None:
-    await made_by_someone_else(empty_url, "create table job (number integer)")
-    before = (tmp_path / "new.db").read_bytes()
-    store = connect(empty_url)
-    for refused in (store.open, store.migrate):
-        with pytest.raises(SchemaTaken):
-            await refused()
-    assert (tmp_path / "new.db").read_bytes() == before
-    assert os.listdir(tmp_path) == ["new.db"]
-
-
-async def test_tables_of_someone_else_with_other_names_do_not_mind(empty_url: str) -> None:
-    await made_by_someone_else(empty_url, "create table @customer (number integer)")
-    store = connect(empty_url)
-    try:
-        assert await store.migrate() >= 1
-        await store.open()
-        assert await store.check() == []
-    finally:
-        await store.close()
-
-
 async def made_by_someone_else(url: str, statement: str) -> None:
     """Make a table before inturn does, where its own would be."""
     if url.startswith("sqlite:///"):
@@ -223,18 +196,3 @@ async def test_what_was_accepted_is_there_when_the_store_is_opened_again(
         assert await run_all(again) == made
     finally:
         await again.close()
-
-
-async def test_without_a_clock_a_store_has_one_of_its_own(store_url: str) -> None:
-    store = connect(store_url)
-    try:
-        await store.open()
-        before = await store.now()
-        [made] = await enqueue(store, job())
-        after = await store.now()
-        accepted_at = (await store.job(made)).job.enqueued_at
-        assert before <= accepted_at <= after
-        assert before.tzinfo is not None
-        assert ids(await claim(store)) == [made]
-    finally:
-        await store.close()

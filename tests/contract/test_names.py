@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from inturn.model import bounds
-from inturn.model.job import JobState
 from inturn.policy.verdict import Done, Retry
 from inturn.store.protocol import Store
 from tests.contract.support import (
@@ -20,7 +19,6 @@ from tests.contract.support import (
     lane,
     queue_status,
     settle,
-    state,
     verdicts,
 )
 
@@ -97,19 +95,6 @@ async def test_003_16_names_that_look_alike_are_not_the_same(store: Store) -> No
         assert len((await store.jobs(key=name)).rows) == 2
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "🎈"])
-async def test_003_16_names_as_long_as_they_may_be(store: Store, letter: str) -> None:
-    queue = letter * bounds.QUEUE_CHARS_MAX
-    key = letter * bounds.KEY_CHARS_MAX
-    kind = letter * bounds.KIND_CHARS_MAX
-    new = job(kind, queue=queue, key=key, dedupe=letter * bounds.DEDUPE_CHARS_MAX)
-    await store.enqueue([new])
-    claimed = await claim_one(store, queue=queue, worker=letter * bounds.WORKER_CHARS_MAX)
-    assert (claimed.lease.key, claimed.jobs[0].kind) == (key, kind)
-    await settle(store, done([claimed]))
-    assert await state(store, new.id) is JobState.DONE
-
-
 @EVERY_PAYLOAD
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 async def test_003_16_a_payload_comes_back_exactly(
@@ -124,26 +109,6 @@ async def test_003_16_a_payload_comes_back_exactly(
     assert claimed.jobs[0].payload == payload
     await settle(store, [verdicts(claimed, Done(payload))])
     assert await store.result(made) == payload
-
-
-@EVERY_PAYLOAD
-async def test_003_16_a_payload_stays_exact_wherever_its_job_goes(
-    store: Store, payload: str
-) -> None:
-    first = job(payload=payload, key="a")
-    later = job(payload=payload, key="a", after=frozenset({first.id}))
-    delayed = job(payload=payload, delay_seconds=5)
-    await store.enqueue([first, later, delayed])
-    for one in (first, later, delayed):
-        assert (await store.job(one.id)).job.payload == payload
-    await store.cancel(first.id, by="ann")
-    await store.cancel(delayed.id, by="ann")
-    for one in (first, later, delayed):
-        assert (await store.job(one.id)).job.payload == payload
-    [letter] = (await store.dead_letters()).rows
-    assert letter.job.payload == payload
-    await store.dead_retry([later.id])
-    assert (await claim_one(store)).jobs[0].payload == payload
 
 
 async def test_a_payload_as_large_as_it_may_be(store: Store) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from inturn.model.errors import BadInput
@@ -66,13 +64,6 @@ async def test_what_came_before_it_is_taken_back_with_the_block(
 async def test_a_statement_that_only_mentions_it_is_fine(store: Store, statement: str) -> None:
     async with store.transaction() as transaction:
         await transaction.execute(statement)
-
-
-@pytest.mark.parametrize("statement", [None, b"select 1", 1, ["select 1"]], ids=repr)
-async def test_a_statement_is_text(store: Store, statement: Any) -> None:
-    async with store.transaction() as transaction:
-        with pytest.raises(BadInput, match="statement must be text"):
-            await transaction.execute(statement)
 
 
 async def accept_and_execute(store: Store, statement: str) -> None:

@@ -131,18 +131,3 @@ async def test_a_due_retry_takes_its_turn_among_the_lanes(store: Store, clock: M
     [urgent] = await enqueue(store, job(key="b", priority=2))
     clock.advance(10)
     assert [ids([await claim_one(store)])[0] for _ in range(3)] == [urgent, again, older]
-
-
-async def test_new_work_of_a_higher_priority_goes_before_a_backlog(store: Store) -> None:
-    backlog = await enqueue(store, *jobs(50))
-    assert ids(await claim(store, 10)) == backlog[:10]
-    [urgent] = await enqueue(store, job(priority=1))
-    assert ids(await claim(store, 1)) == [urgent]
-
-
-async def test_lanes_of_the_same_moment_go_in_the_order_they_were_made(store: Store) -> None:
-    made = [one for key in "cab" for one in await enqueue(store, job(key=key))]
-    for key in "ca":  # whatever was done to a lane meanwhile
-        await store.pause("default", key=key, by="ann")
-        await store.resume("default", key=key)
-    assert ids(await claim(store, 2)) + ids(await claim(store, 1)) == made

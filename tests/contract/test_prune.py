@@ -10,10 +10,10 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
-from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Pruned, Store
+from inturn.store.protocol import Store
 from tests.contract.support import (
     bring_to,
     bury,
@@ -24,7 +24,6 @@ from tests.contract.support import (
     ids,
     job,
     jobs,
-    lane,
     rows_of,
     run_all,
     settle,
@@ -44,10 +43,6 @@ async def is_gone(store: Store, job: object) -> bool:
     except UnknownJob:
         return True
     return False
-
-
-async def test_an_empty_store_has_nothing_to_prune(store: Store) -> None:
-    assert await store.prune() == Pruned()
 
 
 @KEYS
@@ -145,21 +140,6 @@ async def test_a_lane_with_nothing_left_goes_and_comes_back(
     assert await run_all(store) == [later]
 
 
-async def test_a_paused_and_a_halted_lane_stay(store: Store, clock: ManualClock) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT, keep_done_seconds=0))
-    await enqueue(store, job(key="halted"), job(key="paused"))
-    halted, paused = sorted(await claim(store), key=lambda one: one.lease.key or "")
-    await settle(store, [*done([paused]), *bury(halted)])
-    await store.pause("default", key="paused", by="ann")
-    for _ in range(3):
-        await store.prune()
-        clock.advance(2 * DAY)
-    assert (await lane(store, "paused")).paused_by == "ann"
-    assert (await lane(store, "halted")).halted_job == halted.jobs[0].id
-    assert await store.retry_lane("default", "halted") == halted.jobs[0].id
-    assert ids(await claim(store)) == [halted.jobs[0].id]
-
-
 @KEYS
 @pytest.mark.parametrize(
     "before", [JobState.WAITING, JobState.BLOCKED, JobState.SCHEDULED, JobState.RETRYING]
@@ -179,23 +159,6 @@ async def test_a_cancelled_job_goes_when_it_was_kept_long_enough(
     assert await is_gone(store, made)
     counted = await stored(store)
     assert (counted["cancelled"], counted["parked"]) == (0, 0)
-
-
-async def test_a_job_cancelled_in_the_middle_of_a_line_stays_passed_over(
-    store: Store, clock: ManualClock
-) -> None:
-    """Its mark must outlive it for as long as the line has not come that far."""
-    await store.configure("default", QueueSettings(keep_done_seconds=0))
-    keyed = await enqueue(store, *jobs(3, key="a"))
-    unkeyed = await enqueue(store, *jobs(3))
-    for one in (keyed[1], unkeyed[1]):
-        await store.cancel(one, by="ann")
-    for _ in range(3):
-        clock.advance(2 * DAY)
-        await store.prune()
-        assert await store.check() == []
-    ran = await run_all(store)
-    assert sorted(ran) == sorted([keyed[0], keyed[2], unkeyed[0], unkeyed[2]])
 
 
 async def test_dedupe_keys_go_when_their_window_is_over(store: Store, clock: ManualClock) -> None:
@@ -236,20 +199,6 @@ async def test_dead_letters_are_never_pruned(store: Store, clock: ManualClock) -
         await store.prune()
     [letter] = (await store.dead_letters()).rows
     assert letter.job.payload == "[7]"
-
-
-async def test_queues_keep_their_history_each_for_its_own_time(
-    store: Store, clock: ManualClock
-) -> None:
-    await store.configure("short", QueueSettings(keep_done_seconds=1))
-    await store.configure("long", QueueSettings(keep_done_seconds=1_000))
-    short = await bring_to(store, JobState.DONE, queue="short")
-    long = await bring_to(store, JobState.DONE, queue="long")
-    await store.prune()
-    clock.advance(2)
-    assert (await store.prune()).jobs == 1
-    assert await is_gone(store, short)
-    assert await state(store, long) is JobState.DONE
 
 
 async def test_pruning_again_and_again_takes_everything_once(

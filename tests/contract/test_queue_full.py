@@ -9,7 +9,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.errors import QueueFull
 from inturn.model.lane import QueueSettings
 from inturn.store.protocol import Store
-from tests.contract.support import bury, claim, claim_one, done, enqueue, job, jobs, settle
+from tests.contract.support import claim, done, enqueue, job, jobs, settle
 
 
 async def test_a_refusal_says_when_to_come_back(store: Store, clock: ManualClock) -> None:
@@ -19,25 +19,6 @@ async def test_a_refusal_says_when_to_come_back(store: Store, clock: ManualClock
     assert full.added == 5
     assert full.retry_seconds == 30
     assert "30 s" in str(full)
-
-
-async def test_what_was_buried_made_room_too(store: Store, clock: ManualClock) -> None:
-    await fill(store)
-    for _ in range(10):
-        await settle(store, bury(await claim_one(store, queue="mail")))
-    await enqueue(store, *jobs(10, queue="mail"))
-    clock.advance(20)
-    assert (await refused(store, 5)).retry_seconds == 10
-
-
-async def test_a_queue_that_settled_nothing_lately_gives_the_default(
-    store: Store, clock: ManualClock
-) -> None:
-    await fill(store)
-    assert (await refused(store, 1)).retry_seconds == bounds.COME_BACK_SECONDS_DEFAULT
-    await drain(store, clock, jobs_each=10, minutes=1)
-    clock.advance(3_600)
-    assert (await refused(store, 1)).retry_seconds == bounds.COME_BACK_SECONDS_DEFAULT
 
 
 async def test_the_time_to_come_back_is_neither_at_once_nor_never(
@@ -51,13 +32,6 @@ async def test_the_time_to_come_back_is_neither_at_once_nor_never(
     assert (await refused(store, 90)).retry_seconds == bounds.COME_BACK_SECONDS_MAX
 
 
-async def test_what_another_queue_settles_does_not_count(store: Store, clock: ManualClock) -> None:
-    await fill(store)
-    await enqueue(store, *jobs(50))
-    await settle(store, done(await claim(store, 50)))
-    assert (await refused(store, 1)).retry_seconds == bounds.COME_BACK_SECONDS_DEFAULT
-
-
 async def test_a_full_lane_says_it_too(store: Store, clock: ManualClock) -> None:
     await store.configure("mail", QueueSettings(lane_depth_max=1))
     await enqueue(store, *jobs(12, queue="mail"), job(queue="mail", key="a"))
@@ -67,16 +41,6 @@ async def test_a_full_lane_says_it_too(store: Store, clock: ManualClock) -> None
     with pytest.raises(QueueFull, match="lane 'a'") as full:
         await enqueue(store, *jobs(2, queue="mail", key="a"))
     assert full.value.retry_seconds in (5, 10)  # 12 or 13 were settled, 1 or 2 are too many
-
-
-async def test_in_a_transaction_it_is_the_same(store: Store, clock: ManualClock) -> None:
-    await fill(store)
-    await drain(store, clock, jobs_each=10, minutes=2)
-    async with store.transaction() as transaction:
-        with pytest.raises(QueueFull) as full:
-            await transaction.enqueue(jobs(5, queue="mail"))
-        await enqueue(transaction, job())
-    assert full.value.retry_seconds == 30
 
 
 async def test_a_batch_that_never_fits_is_told_so(store: Store) -> None:

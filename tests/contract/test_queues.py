@@ -21,7 +21,6 @@ from tests.contract.support import (
     done,
     enqueue,
     fail,
-    ids,
     job,
     jobs,
     queue_status,
@@ -150,21 +149,6 @@ async def test_a_paused_queue_gives_nothing_and_goes_on_taking(store: Store) -> 
     assert await run_all(store) == made[1:]
 
 
-async def test_pausing_one_queue_leaves_the_others(store: Store) -> None:
-    await enqueue(store, job(queue="a"), job(queue="b"))
-    await store.pause("a", by="ann")
-    assert await claim(store, queue="a") == []
-    assert len(await claim(store, queue="b")) == 1
-
-
-async def test_a_queue_can_be_paused_before_its_first_job(store: Store) -> None:
-    await store.pause("mail", by="ann")
-    [made] = await enqueue(store, job(queue="mail"))
-    assert await claim(store, queue="mail") == []
-    await store.resume("mail")
-    assert ids(await claim(store, queue="mail")) == [made]
-
-
 async def test_a_full_queue_refuses_and_says_how_full_it_is(store: Store) -> None:
     await store.configure("mail", QueueSettings(depth_max=3))
     await enqueue(store, job(queue="mail"), job(queue="mail", key="a"))
@@ -177,14 +161,6 @@ async def test_a_full_queue_refuses_and_says_how_full_it_is(store: Store) -> Non
     await enqueue(store, job(queue="mail"))
     with pytest.raises(QueueFull):
         await store.enqueue([job(queue="mail")])
-
-
-async def test_a_full_queue_refuses_the_whole_batch(store: Store) -> None:
-    await store.configure("mail", QueueSettings(depth_max=1))
-    before = await stored(store)
-    with pytest.raises(QueueFull):
-        await store.enqueue([job(), *jobs(2, queue="mail"), job(key="a")])
-    assert await stored(store) == before
 
 
 async def test_a_full_queue_takes_jobs_again_when_it_has_drained(store: Store) -> None:
@@ -221,13 +197,6 @@ async def test_every_sort_of_new_job_is_bounded(store: Store, options: dict[str,
         await store.enqueue([job(queue="mail", after=frozenset({other}))])
 
 
-async def test_a_duplicate_is_never_too_much(store: Store) -> None:
-    await store.configure("mail", QueueSettings(depth_max=1))
-    [first] = await enqueue(store, job(queue="mail", dedupe="d"))
-    [ticket] = await store.enqueue([job(queue="mail", dedupe="d")])
-    assert (ticket.id, ticket.duplicate) == (first, True)
-
-
 async def test_a_full_lane_refuses_and_its_neighbours_do_not(store: Store) -> None:
     await store.configure("mail", QueueSettings(lane_depth_max=2))
     await enqueue(store, *jobs(2, queue="mail", key="hot"))
@@ -253,12 +222,6 @@ async def test_a_cancelled_job_makes_room_in_a_full_lane(store: Store) -> None:
     assert (await queue_status(store, "mail")).waiting == 1
     [later] = await enqueue(store, job(queue="mail", key="a"))
     assert await run_all(store, queue="mail") == [made[0], later]
-
-
-async def test_the_store_tells_the_time_it_was_given(store: Store, clock: ManualClock) -> None:
-    assert await store.now() == clock.now()
-    clock.advance(0.000_001)
-    assert await store.now() == clock.now()
 
 
 @pytest.mark.parametrize("delay", [0.0, 60.0], ids=["due", "asleep"])

@@ -26,7 +26,6 @@ from tests.contract.support import (
     jobs,
     page_through,
     settle,
-    state,
 )
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -153,12 +152,6 @@ async def test_jobs_that_come_while_one_pages_are_not_listed_twice(store: Store)
     assert rest.cursor is None
 
 
-async def test_a_page_that_is_just_full_is_the_last(store: Store) -> None:
-    made = await enqueue(store, *jobs(4))
-    assert job_ids(await page_through(store.jobs, 2)) == made
-    assert job_ids(await page_through(store.jobs, 4)) == made
-
-
 async def test_workers_are_known_by_their_beat(
     store: Store, other_store: Store, clock: ManualClock
 ) -> None:
@@ -195,16 +188,6 @@ async def test_a_worker_that_left_is_not_listed_and_keeps_its_leases(
     assert [one.id for one in await other_store.workers()] == ["w2"]
     assert (await store.job(made)).worker == "w1"
     await settle(store, done([claimed]))
-
-
-async def test_a_worker_is_kept_as_it_said(store: Store, clock: ManualClock) -> None:
-    view = WorkerView(
-        id="w 1", host="h", pid=1, version="v", queues=("b", "a"), kinds=("x", "y"), running=3
-    )
-    await store.beat(view)
-    [kept] = await store.workers()
-    assert (kept.id, kept.host, kept.pid, kept.version) == ("w 1", "h", 1, "v")
-    assert (kept.queues, kept.kinds, kept.running) == (("b", "a"), ("x", "y"), 3)
 
 
 async def test_what_was_settled_is_counted_per_kind_and_minute(
@@ -252,13 +235,3 @@ async def test_statistics_are_kept_per_minute_and_folded_by_a_prune(
     assert after == before
     later = start + timedelta(minutes=1)
     assert [one.done for one in await store.stats("default", since=later)] == [3]
-
-
-async def test_reading_changes_nothing(store: Store) -> None:
-    made = [await bring_to(store, one, queue=f"{one}") for one in JobState]
-    for one in made:
-        await store.explain(one)
-        await store.job(one)
-    await store.queues()
-    await store.dead_letters()
-    assert [await state(store, one) for one in made] == list(JobState)

@@ -35,7 +35,6 @@ from tests.contract.support import (
     jobs,
     lane,
     release,
-    rows_of,
     run_all,
     settle,
     state,
@@ -253,17 +252,6 @@ async def test_no_more_suspects_come_than_were_asked_for(
     assert ids(claims)[-1] == innocent
 
 
-async def test_suspects_count_towards_the_jobs_asked_for(store: Store, clock: ManualClock) -> None:
-    await enqueue(store, *jobs(2))
-    await claim(store)
-    await die(store, clock)
-    await enqueue(store, job(key="a"))
-    assert len(ids(await claim(store, 1, suspects_max=5))) == 1
-    assert len(ids(await claim(store, 1, suspects_max=5))) == 1
-    assert ids(await claim(store, 1, suspects_max=5)) != []
-    assert await claim(store, suspects_max=5) == []
-
-
 @KEYS
 async def test_a_suspect_that_is_released_stays_a_suspect(
     store: Store, clock: ManualClock, key: str | None
@@ -289,31 +277,6 @@ async def test_a_suspect_that_failed_in_its_own_way_is_cleared(
     assert not (await claim_one(store)).lease.alone
 
 
-async def test_a_retried_job_whose_worker_died_in_company_is_not_charged(
-    store: Store, clock: ManualClock
-) -> None:
-    [made] = await enqueue(store, job(attempts_max=2))
-    await settle(store, fail(await claim_one(store), delay=0))
-    claimed = await claim_one(store)
-    assert (attempts([claimed]), claimed.lease.alone) == ([2], False)
-    assert await die(store, clock) == Reclaimed(leases=1, suspects=1, buried=0)
-    view = await store.job(made)
-    assert (view.attempt, len(view.errors), view.suspect) == (1, 1, True)
-    claimed = await claim_one(store)
-    assert (attempts([claimed]), claimed.lease.alone) == ([2], True)
-
-
-async def test_a_keyed_head_that_failed_before_keeps_its_errors_through_a_crash(
-    store: Store, clock: ManualClock
-) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await settle(store, fail(await claim_one(store), delay=0, error="first"))
-    await claim_one(store)
-    await die(store, clock)
-    view = await store.job(made)
-    assert (view.attempt, [error.error for error in view.errors]) == (1, ["first"])
-
-
 async def test_the_oldest_leases_are_taken_back_first_and_no_more_than_asked(
     store: Store, clock: ManualClock
 ) -> None:
@@ -330,17 +293,6 @@ async def test_the_oldest_leases_are_taken_back_first_and_no_more_than_asked(
         JobState.RUNNING,
     ]
     assert (await store.reclaim(leases_max=100)).leases == 3
-
-
-async def test_one_lease_over_many_lanes_is_taken_back_whole(
-    store: Store, clock: ManualClock
-) -> None:
-    batch = [job(key="a"), job(key="a"), job(key="b"), job(), job()]
-    made = await enqueue(store, *batch)
-    assert len({one.lease.token for one in await claim(store)}) == 1
-    assert await die(store, clock) == Reclaimed(leases=1, suspects=5, buried=0)
-    assert await states(store, made) == [JobState.WAITING] * 5
-    assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
 
 
 @KEYS
@@ -409,15 +361,3 @@ async def test_001_20_clock_skew_loses_nothing(
     for key in ("a", "b", "c"):
         mine_now = [one.id for one in batch if one.key == key and not one.delay_seconds]
         assert [one for one in finished if one in set(mine_now)] == mine_now
-
-
-@pytest.mark.parametrize("key", ["a", None], ids=["keyed", "unkeyed"])
-async def test_a_suspect_of_another_kind_is_left_for_those_who_take_it(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    made = await enqueue(store, job("rare", key=key))
-    await claim(store)
-    clock.advance(31)
-    assert (await store.reclaim()).suspects == 1
-    assert await claim(store, kinds=["common"], suspects_max=5) == []
-    assert ids(await claim(store, kinds=["common", "rare"], suspects_max=5)) == made

@@ -7,7 +7,6 @@ import pytest
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.errors import (
-    BadInput,
     InvalidPayload,
     OutOfBounds,
     PayloadTooLarge,
@@ -24,7 +23,6 @@ from tests.contract.support import (
     done,
     enqueue,
     fail,
-    ids,
     job,
     jobs,
     settle,
@@ -68,37 +66,6 @@ async def test_a_result_that_could_not_be_kept_is_said_to_be_lost(
     assert await state(store, made) is JobState.DONE
     clock.advance(61)
     assert await store.result(made) is None
-
-
-async def test_a_parked_jobs_result_may_be_lost_too(store: Store, clock: ManualClock) -> None:
-    [made] = await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=1))
-    clock.advance(1)
-    await settle(store, [verdicts(await claim_one(store), Done(result_lost="x" * 100_000))])
-    with pytest.raises(ResultLost) as lost:
-        await store.result(made)
-    assert len(lost.value.reason) == bounds.ERROR_CHARS_MAX
-
-
-async def test_a_result_is_not_kept_and_lost_at_once(store: Store) -> None:
-    await enqueue(store, job())
-    claimed = await claim_one(store)
-    for verdict in (Done("1", None, "no JSON"), Done(None, None, 7)):  # type: ignore[arg-type]
-        with pytest.raises(BadInput):
-            await settle(store, [verdicts(claimed, verdict)])
-    await settle(store, done([claimed]))
-
-
-async def test_every_job_of_a_run_has_its_own_result(store: Store) -> None:
-    await enqueue(store, *jobs(3, key="a"), *jobs(3))
-    claims = await claim(store)
-    mine = ids(claims)
-    number = iter(range(6))
-    await settle(
-        store,
-        [verdicts(one, *(Done(f"{next(number)}") for _ in one.jobs)) for one in claims],
-    )
-    assert [await store.result(one) for one in mine] == [f"{place}" for place in range(6)]
 
 
 async def test_a_retried_jobs_result_is_kept(store: Store) -> None:

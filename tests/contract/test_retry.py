@@ -24,7 +24,6 @@ from tests.contract.support import (
     ids,
     job,
     jobs,
-    queue_status,
     run_all,
     settle,
     state,
@@ -171,18 +170,6 @@ async def test_an_error_is_kept_whatever_it_is_made_of(store: Store, key: str | 
     assert error.error.endswith("x…")
 
 
-async def test_the_same_job_comes_back_not_a_copy(store: Store, clock: ManualClock) -> None:
-    new = job(payload='{"a": 1.0}', priority=4, timeout_seconds=2.5)
-    await store.enqueue([new])
-    before = (await store.job(new.id)).job
-    clock.advance(5)
-    await settle(store, fail(await claim_one(store), delay=0))
-    assert (await store.job(new.id)).job == before
-    [leased] = (await claim_one(store)).jobs
-    assert (leased.id, leased.payload, leased.timeout_seconds) == (new.id, '{"a": 1.0}', 2.5)
-    assert leased.enqueued_at == before.enqueued_at
-
-
 async def test_a_failure_in_the_middle_of_a_run_keeps_the_order(
     store: Store, clock: ManualClock
 ) -> None:
@@ -193,29 +180,3 @@ async def test_a_failure_in_the_middle_of_a_run_keeps_the_order(
     clock.advance(3)
     claims = await claim(store)
     assert (ids(claims), attempts(claims)) == (made[1:], [2, 1, 1])
-
-
-async def test_retrying_jobs_are_counted_as_such(store: Store) -> None:
-    await enqueue(store, job(), job(key="a"))
-    for claimed in await claim(store):
-        await settle(store, fail(claimed))
-    status = await queue_status(store)
-    assert (status.retrying, status.running) == (2, 0)
-
-
-async def test_many_unkeyed_retries_all_come_back(store: Store, clock: ManualClock) -> None:
-    made = await enqueue(store, *jobs(50))
-    [claimed] = await claim(store)
-    await settle(store, [verdicts(claimed, *(Retry(number % 7, "boom") for number in range(50)))])
-    ran = []
-    for _ in range(8):
-        ran += await run_all(store, jobs_max=11)
-        clock.advance(1)
-    assert sorted(ran) == made
-
-
-async def test_a_due_retry_is_claimed_by_kind(store: Store) -> None:
-    mail, _ = await enqueue(store, job("mail"), job("push"))
-    for claimed in await claim(store):
-        await settle(store, fail(claimed, delay=0))
-    assert ids(await claim(store, kinds=["mail"])) == [mail]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import InvalidName, LeaseLost, OutOfOrder
+from inturn.model.errors import LeaseLost, OutOfOrder
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
@@ -179,17 +179,6 @@ async def test_one_lost_lease_spoils_the_whole_call(store: Store, clock: ManualC
 
 
 @KEYS
-async def test_a_token_that_was_never_given_is_lost(store: Store, key: str | None) -> None:
-    [made] = await enqueue(store, job(key=key))
-    claimed = await claim_one(store)
-    for token in (claimed.lease.token + 1, claimed.lease.token - 1, 0, -5):
-        forged = msgspec.structs.replace(claimed.lease, token=token)
-        with pytest.raises(LeaseLost):
-            await settle(store, [Settlement(forged, done([claimed])[0].outcomes)])
-    assert await state(store, made) is JobState.RUNNING
-
-
-@KEYS
 async def test_a_position_outside_the_lease_is_lost(store: Store, key: str | None) -> None:
     made = await enqueue(store, *jobs(2, key=key))
     claimed = await claim_one(store)
@@ -208,14 +197,6 @@ async def test_a_lease_does_not_settle_another_lanes_job(store: Store) -> None:
     with pytest.raises(LeaseLost):
         await settle(store, [Settlement(forged, done([others])[0].outcomes)])
     assert await states(store, ids([mine, others])) == [JobState.RUNNING] * 2
-
-
-async def test_saying_nothing_is_fine(store: Store) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    claimed = await claim_one(store)
-    await settle(store, [])
-    await settle(store, [Settlement(claimed.lease, [])])
-    assert await state(store, made) is JobState.RUNNING
 
 
 @KEYS
@@ -257,16 +238,6 @@ async def test_a_released_head_keeps_its_place_and_what_it_went_through(
     assert [error.error for error in view.errors] == ["boom"]
     claims = await claim(store)
     assert (ids(claims), attempts(claims)) == (made, [2, 1])
-
-
-async def test_a_released_retry_keeps_what_it_went_through(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=0))
-    await settle(store, release([await claim_one(store)]))
-    view = await store.job(made)
-    assert view.attempt == 1
-    assert [error.error for error in view.errors] == ["boom"]
-    assert attempts([await claim_one(store)]) == [2]
 
 
 @pytest.mark.parametrize("stop", [Retry(5, "boom"), Bury("hopeless"), Release()])
@@ -316,11 +287,6 @@ async def test_one_call_settles_keyed_open_and_parked_together(store: Store) -> 
     assert await states(store, [again, *made]) == [JobState.DONE] * 4
 
 
-async def test_a_lane_with_work_left_is_claimable_after_its_run(store: Store) -> None:
-    made = await enqueue(store, *jobs(4, key="a"))
-    assert await run_all(store, jobs_max=2) == made
-
-
 @KEYS
 @pytest.mark.parametrize(("table", "event"), [("lease", "delete"), ("stat", "insert")])
 async def test_a_settle_that_breaks_off_leaves_the_jobs_leased(
@@ -334,19 +300,6 @@ async def test_a_settle_that_breaks_off_leaves_the_jobs_leased(
     assert await states(store, made) == [JobState.RUNNING] * 3
     await settle(store, done(claims))
     assert await states(store, made) == [JobState.DONE] * 3
-
-
-async def test_the_errors_of_a_head_are_not_the_next_ones(store: Store) -> None:
-    first, second = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, fail(await claim_one(store), delay=0))
-    [claimed] = await claim(store)
-    await settle(store, [verdicts(claimed, Done())])
-    view = await store.job(second)
-    assert (view.attempt, view.errors) == (1, ())
-    assert await state(store, first) is JobState.DONE
-    await settle(store, [Settlement(claimed.lease, [Outcome(claimed.jobs[1], Retry(0, "other"))])])
-    view = await store.job(second)
-    assert [error.error for error in view.errors] == ["other"]
 
 
 @KEYS
@@ -387,32 +340,6 @@ async def test_settlements_of_one_lane_in_one_call_are_judged_as_one(
             await settle(store, said)
         await settle(store, done([claimed]))
     assert await store.check() == []
-
-
-async def test_a_job_that_waited_by_itself_is_settled_alone(store: Store) -> None:
-    await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=0.0))
-    claimed = await claim_one(store)
-    assert claimed.lease.lane is None
-    forged = msgspec.structs.replace(claimed.lease, last=2)
-    [held] = claimed.jobs
-    other = msgspec.structs.replace(held, position=2)
-    with pytest.raises(LeaseLost):
-        await settle(store, [Settlement(forged, [Outcome(held, Done()), Outcome(other, Done())])])
-    await settle(store, done([claimed]))
-
-
-@pytest.mark.parametrize("name", ["\ud800", "\x00", ""])
-async def test_a_forged_name_is_refused(store: Store, name: str) -> None:
-    await enqueue(store, job())
-    claimed = await claim_one(store)
-    forged = Outcome(msgspec.structs.replace(claimed.jobs[0], kind=name), Done())
-    with pytest.raises(InvalidName):
-        await settle(store, [Settlement(claimed.lease, [forged])])
-    lease = msgspec.structs.replace(claimed.lease, queue=name)
-    with pytest.raises(InvalidName):
-        await settle(store, [Settlement(lease, done([claimed])[0].outcomes)])
-    await settle(store, done([claimed]))
 
 
 @pytest.mark.parametrize("verdict", [Retry(0.0, "boom"), Bury("hopeless"), Done()])

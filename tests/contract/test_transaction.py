@@ -20,7 +20,6 @@ from inturn.model.errors import (
     InturnError,
     InvalidName,
     LeaseLost,
-    StoreError,
     UnknownDependency,
     UnknownJob,
 )
@@ -186,20 +185,6 @@ async def test_an_effect_and_its_job_are_exactly_once(
     assert await effects(store) == ["once"]
 
 
-async def test_a_job_and_the_next_of_its_lane_in_one_transaction(store: Store) -> None:
-    [first] = await enqueue(store, job(key="a"))
-    ran = []
-    for _ in range(5):
-        [claimed] = await claim(store)
-        ran += ids([claimed])
-        async with store.transaction() as transaction:
-            await settle(transaction, done([claimed]))
-            await enqueue(transaction, job(key="a"))
-    assert ran[0] == first
-    assert len(set(ran)) == 5
-    assert len(await claim(store)) == 1
-
-
 async def test_later_jobs_of_a_transaction_see_the_earlier_ones(store: Store) -> None:
     async with store.transaction() as transaction:
         [one] = await transaction.enqueue([job(key="a", dedupe="d")])
@@ -235,22 +220,6 @@ async def test_a_statement_gives_its_rows(store: Store, own: str) -> None:
         rows = await transaction.execute("select what, 1 from effect order by what")
         assert [tuple(row) for row in rows] == [("a", 1), ("b", 1)]
         assert await transaction.execute("select what from effect where what = 'z'") == []
-
-
-async def test_a_statement_takes_arguments(store: Store, store_kind: str, own: str) -> None:
-    mark = "$1" if store_kind == "postgres" else "?"
-    nasty = "it's; drop table effect -- \\ 日本"
-    async with store.transaction() as transaction:
-        await transaction.execute(f"insert into effect (what) values ({mark})", nasty)
-    assert await effects(store) == [nasty]
-
-
-async def test_an_empty_transaction_is_fine(store: Store) -> None:
-    async with store.transaction():
-        pass
-    async with store.transaction() as transaction:
-        assert await transaction.enqueue([]) == []
-        await transaction.settle([], worker="w1")
 
 
 async def test_transactions_at_once_do_not_mix(store: Store, other_store: Store, own: str) -> None:
@@ -343,10 +312,3 @@ async def test_a_lost_lease_that_was_caught_is_raised_at_the_end(store: Store) -
         await look_away()
     with pytest.raises(UnknownJob):
         await store.job(made[0])
-
-
-async def test_a_transaction_that_is_over_says_so(store: Store) -> None:
-    async with store.transaction() as transaction:
-        pass
-    with pytest.raises(StoreError, match="is over"):
-        await transaction.enqueue([job()])

@@ -83,21 +83,6 @@ async def test_what_a_turn_gives_is_leased_to_the_worker(
     assert await states(store, made) == [JobState.DONE] * 2
 
 
-async def test_a_lane_that_has_waited_longer_is_next(store: Store, clock: ManualClock) -> None:
-    """The lane that was settled takes the place in line that its next job gives it."""
-    await enqueue(store, job(key="a"))
-    clock.advance(1)
-    await enqueue(store, job(key="b"))
-    clock.advance(1)
-    await enqueue(store, job(key="a"), job(key="c", priority=5))
-    claims = await claim(store, 1)
-    keys = []
-    while claims:
-        keys += [one.lease.key for one in claims]
-        claims = await turn(store, done(claims), 1)
-    assert keys == ["c", "a", "b", "a"]
-
-
 async def test_a_turn_without_settlements_is_a_claim(store: Store) -> None:
     made = await enqueue(store, *jobs(2, key="a"), job())
     [held] = await claim(store, 1)
@@ -114,13 +99,6 @@ async def test_a_turn_that_drains_its_queue_gives_nothing(store: Store, key: str
     assert await turn(store, done(await claim(store))) == []
     assert await turn(store, []) == []
     assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
-
-
-async def test_an_unknown_queue_gives_nothing_and_is_not_made(store: Store) -> None:
-    made = await enqueue(store, job(key="a"))
-    assert await turn(store, done(await claim(store)), queue="never heard of") == []
-    assert [status.name for status in await store.queues()] == ["default"]
-    assert await states(store, made) == [JobState.DONE]
 
 
 @KEYS
@@ -160,48 +138,6 @@ async def test_a_turn_settles_leases_of_every_sort(store: Store) -> None:
     assert await states(store, [again, *made]) == [JobState.DONE] * 4
 
 
-async def test_no_more_jobs_come_than_were_asked_for(store: Store) -> None:
-    await enqueue(store, *jobs(4, key="a"), *jobs(4, key="b"), *jobs(4))
-    claims, counts = await claim(store, 1), []
-    while claims:
-        claims = await turn(store, done(claims), 5)
-        counts.append(len(ids(claims)))
-    assert counts == [5, 5, 1, 0]
-
-
-async def test_only_lanes_whose_head_is_of_a_kind_are_claimed(store: Store) -> None:
-    first, push, mail, plain = await enqueue(
-        store, job("mail", key="a"), job("push", key="a"), job("mail", key="b"), job("mail")
-    )
-    claims = await claim(store, 1)
-    claims = await turn(store, done(claims), kinds=["mail"])
-    assert sorted(ids(claims)) == sorted([mail, plain])
-    assert await turn(store, done(claims), kinds=["mail"]) == []
-    assert await turn(store, [], kinds=[]) == []
-    assert await states(store, [first, mail, plain]) == [JobState.DONE] * 3
-    assert ids(await turn(store, [], kinds=["push", "other"])) == [push]
-
-
-@KEYS
-async def test_no_more_suspects_come_than_were_asked_for(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    suspects = [made for n in range(3) for made in await enqueue(store, job(key=key and f"{n}"))]
-    await claim(store)
-    clock.advance(31)
-    await store.reclaim()
-    clock.advance(60)
-    await enqueue(store, *jobs(3, key="good"))
-    claims = await claim(store, 1, suspects_max=0)
-    counts = []
-    for suspects_max in (0, 1, 2):
-        claims = await turn(store, done(claims), 1 + suspects_max, suspects_max=suspects_max)
-        counts.append(sum(one.lease.alone for one in claims))
-    assert counts == [0, 1, 2]
-    await settle(store, done(claims))
-    assert await states(store, suspects) == [JobState.DONE] * 3
-
-
 @KEYS
 async def test_delayed_jobs_that_are_due_come_with_a_turn(
     store: Store, clock: ManualClock, key: str | None
@@ -229,84 +165,12 @@ async def test_jobs_that_waited_for_what_a_turn_settles_come_with_it(
     assert sorted(ids(await turn(store, done(claims)))) == sorted(after)
 
 
-async def test_jobs_that_waited_come_from_another_queue_too(store: Store) -> None:
-    [first] = await enqueue(store, job(queue="p"))
-    [after] = await enqueue(store, job(queue="q", key="a", after=frozenset({first})))
-    claims = await claim(store, queue="p")
-    assert ids(await turn(store, done(claims), queue="q")) == [after]
-
-
-@KEYS
-async def test_suspects_come_with_a_turn(store: Store, clock: ManualClock, key: str | None) -> None:
-    [suspect] = await enqueue(store, job(key=key))
-    await claim(store)
-    clock.advance(31)
-    await store.reclaim()
-    clock.advance(60)
-    [good] = await enqueue(store, job(key="good"))
-    claims = await claim(store, suspects_max=0)
-    assert ids(claims) == [good]
-    [claimed] = await turn(store, done(claims))
-    assert (ids([claimed]), attempts([claimed])) == ([suspect], [1])
-    assert claimed.lease.alone
-
-
-@KEYS
-async def test_retries_that_are_due_come_with_a_turn(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    [again] = await enqueue(store, job(key=key))
-    claims = await turn(store, fail(await claim_one(store), delay=10))
-    assert claims == []
-    [other] = await enqueue(store, job(key="other"))
-    claims = await turn(store, [])
-    assert ids(claims) == [other]
-    clock.advance(10)
-    claims = await turn(store, done(claims))
-    assert (ids(claims), attempts(claims)) == ([again], [2])
-
-
-@KEYS
-async def test_a_cancelled_job_does_not_come_with_a_turn(store: Store, key: str | None) -> None:
-    _, gone, last = await enqueue(store, *jobs(3, key=key))
-    claims = await claim(store, 1)
-    await store.cancel(gone, by="ann")
-    assert ids(await turn(store, done(claims))) == [last]
-
-
-async def test_a_paused_queue_is_settled_in_and_gives_nothing(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"), job())
-    claims = await claim(store, 1)
-    await store.pause("default", by="ann")
-    assert await turn(store, done(claims)) == []
-    assert await states(store, made) == [JobState.DONE, JobState.WAITING, JobState.WAITING]
-    await store.resume("default")
-    assert sorted(ids(await turn(store, []))) == sorted(made[1:])
-
-
-async def test_a_paused_lane_gives_nothing(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"), job(key="b"))
-    claims = await claim(store, 1)
-    await store.pause("default", key="a", by="ann")
-    assert ids(await turn(store, done(claims))) == [made[2]]
-    await store.resume("default", key="a")
-    assert ids(await turn(store, [])) == [made[1]]
-
-
 async def test_a_lane_that_a_turn_halts_gives_nothing(store: Store) -> None:
     await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
     dead, held = await enqueue(store, *jobs(2, key="a"))
     assert await turn(store, bury(await claim_one(store))) == []
     assert (await lane(store, "a")).state is LaneState.HALTED
     assert await states(store, [dead, held]) == [JobState.DEAD, JobState.WAITING]
-
-
-async def test_a_round_that_is_not_open_gives_nothing(store: Store) -> None:
-    now, later = await enqueue(store, job(key="a"), job(key="a", round=1))
-    assert await turn(store, done(await claim(store))) == []
-    assert await states(store, [now, later]) == [JobState.DONE, JobState.WAITING]
-    await store.open_gate("default", 1)
-    assert ids(await turn(store, [])) == [later]
 
 
 @KEYS

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from inturn.model.errors import InvalidName, OutOfBounds
 from inturn.store.address import connect
 from inturn.store.protocol import Store
 from tests.contract.support import claim, claim_one, enqueue, fail, ids, job, settle
@@ -52,19 +51,6 @@ async def test_a_wait_that_is_cancelled_leaves_the_store_in_order(store: Store) 
     await asyncio.gather(waiting, return_exceptions=True)
     [made] = await enqueue(store, job(queue="q"))
     assert ids(await claim(store, queue="q")) == [made]
-
-
-@pytest.mark.parametrize("queue", ["", "\ud800", "nul \x00"], ids=["empty", "surrogate", "nul"])
-async def test_a_wait_for_what_is_no_queue_harms_nobody(store: Store, queue: str) -> None:
-    with pytest.raises(InvalidName):
-        await store.wait([queue], timeout_seconds=1)
-    assert await asyncio.wait_for(enqueue(store, job()), SOON)
-
-
-@pytest.mark.parametrize("seconds", [float("nan"), -1.0])
-async def test_a_wait_takes_a_proper_time(store: Store, seconds: float) -> None:
-    with pytest.raises(OutOfBounds):
-        await store.wait(["q"], timeout_seconds=seconds)
 
 
 @pytest.mark.parametrize("suspect", [False, True], ids=["retry", "suspect"])

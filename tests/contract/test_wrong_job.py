@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from inturn.model.clock import ManualClock
@@ -19,7 +18,6 @@ from tests.contract.support import (
     fail,
     ids,
     job,
-    jobs,
     settle,
     states,
     stored,
@@ -58,19 +56,6 @@ async def test_what_was_said_with_it_is_not_written_either(
     assert await store.result(two.jobs[0].id) is None
 
 
-@PLACES
-async def test_in_a_transaction_the_rest_goes_on(
-    store: Store, clock: ManualClock, place: str
-) -> None:
-    one, two = await two_leases(store, clock, place)
-    wrong = Settlement(one.lease, [Outcome(two.jobs[0], Done("2"))])
-    async with store.transaction() as transaction:
-        await settle(transaction, done([two]))
-        with pytest.raises(WrongJob):
-            await settle(transaction, [wrong])
-    assert await states(store, ids([one, two])) == [JobState.RUNNING, JobState.DONE]
-
-
 async def test_a_lease_that_is_gone_is_said_before_a_job_that_is_wrong(
     store: Store, clock: ManualClock
 ) -> None:
@@ -96,22 +81,3 @@ async def two_leases(store: Store, clock: ManualClock, place: str) -> tuple[Clai
     assert one.lease.token != two.lease.token
     assert one.jobs[0].position == two.jobs[0].position
     return one, two
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-@pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__.lower())
-async def test_a_place_that_was_cancelled_is_held_by_no_lease(
-    store: Store, key: str | None, said: Verdict
-) -> None:
-    _, gone, _ = await enqueue(store, *jobs(3, key=key))
-    await store.cancel(gone, by="ann")
-    claims = await claim(store)
-    one = claims[0]
-    cancelled = msgspec.structs.replace(one.jobs[0], id=gone, position=2)
-    before = await stored(store)
-    for lease in (one.lease, msgspec.structs.replace(one.lease, last=3)):
-        with pytest.raises(LeaseLost):
-            await settle(store, [Settlement(lease, [Outcome(cancelled, said)])])
-    assert await stored(store) == before
-    await settle(store, done(claims))
-    assert await store.result(gone) is None

@@ -9,16 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from inturn.executor import Executor, ExecutorSettings, LocalExecutor
 from inturn.model import errors
-from inturn.queue.app import App
-from inturn.queue.context import Context
-from inturn.queue.job import Job
-from inturn.queue.ticket import Ticket
-from inturn.store.protocol import Store, Transaction
-from inturn.testing import Drained, Ran, Sandbox
+from inturn.store.protocol import Store
 from inturn.testing.errors import DrainTimeout
-from inturn.worker.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -64,13 +57,6 @@ def names_of_tests() -> set[str]:
 
 def _sql(folder: str) -> list[Path]:
     return sorted((POSTGRES / folder).glob("*.sql"))
-
-
-def headings_are_verbs(text: str, verbs: Collection[str]) -> Iterator[str]:
-    """Every verb has a heading ``### `verb` ``, and every such heading is a verb."""
-    headed = set(re.findall(r"^### `(\w+)`$", text, re.MULTILINE))
-    yield from (f"{verb} is not described" for verb in sorted(set(verbs) - headed))
-    yield from (f"{verb} is described and is no verb" for verb in sorted(headed - set(verbs)))
 
 
 def names_are_mentioned(text: str, names: Collection[str]) -> Iterator[str]:
@@ -123,44 +109,6 @@ def cited_tests_exist(text: str, root: Path) -> Iterator[str]:
     for cited in re.findall(r"`(test_\w+)`", text):
         if cited not in known:
             yield f"{cited} is cited and is no test"
-
-
-def test_every_verb_of_the_store_is_described() -> None:
-    text = page("docs/reference/store.md")
-    assert not list(headings_are_verbs(text, public_verbs(Store)))
-    described = text.partition("### `transaction`")[2].partition("\n### ")[0]
-    for verb in public_verbs(Transaction):
-        assert f"t.{verb}(" in described
-
-
-def test_every_verb_and_setting_of_the_executor_is_described() -> None:
-    text = page("docs/reference/executor.md")
-    assert not list(headings_are_verbs(text, public_verbs(LocalExecutor) | public_verbs(Executor)))
-    names = ExecutorSettings.__dataclass_fields__
-    assert not list(names_are_mentioned(text, [*names, *(f"SQ_{name.upper()}" for name in names)]))
-    metrics = re.findall(r'"(\w+_total|run_duration_seconds)"', page("src/inturn/metrics.py"))
-    assert len(metrics) == 6
-    wanted = [f"mycelian_shardqueue_{name}" for name in [*metrics, "queue_depth"]]
-    assert not list(names_are_mentioned(text, wanted))
-
-
-def test_the_reference_of_the_app_describes_what_users_call() -> None:
-    text = page("docs/reference/app.md")
-    options = (App.job, Job.using, Worker.__init__, Worker.run)
-    named = {name for one in options for name in inspect.signature(one).parameters}
-    verbs = {name for one in (App, Job, Ticket) for name in public_verbs(one)}
-    unmentioned = {"self", "function", "app"}
-    found = set(re.findall(r"\b\w+\b", text))
-    wanted = named | verbs | public_verbs(Context)
-    assert sorted(wanted - unmentioned - found) == []
-
-
-def test_every_verb_of_the_sandbox_is_described() -> None:
-    text = page("docs/reference/testing.md")
-    assert not list(headings_are_verbs(text, public_verbs(Sandbox)))
-    names = ["HandClock", "Submission", *Drained.__dataclass_fields__, *Ran.__dataclass_fields__]
-    quoted = [f"`{name}`" for name in names if name != "ran"]
-    assert [name for name in quoted if name not in text] == []
 
 
 def test_every_table_is_described() -> None:
@@ -218,9 +166,6 @@ def test_there_is_something_to_check() -> None:
 @pytest.mark.parametrize(
     ("check", "text", "names"),
     [
-        (headings_are_verbs, "### `claim`\n", ["claim", "settle"]),
-        (headings_are_verbs, "### `claim`\n\n### `dequeue`\n", ["claim"]),
-        (headings_are_verbs, "claim is only mentioned: `claim`\n", ["claim"]),
         (names_are_mentioned, "the tables `lane` and `tail`", ["lane", "tail", "job"]),
         (names_are_mentioned, "a job, not as code", ["job"]),
         (rows_are_errors, "| `LeaseLost` | gone |\n", ["LeaseLost", "QueueFull"]),
@@ -249,22 +194,6 @@ def test_a_link_that_leads_nowhere_is_caught(text: str, tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("# There\n", encoding="utf-8")
     (tmp_path / "bad.md").write_text(text, encoding="utf-8")
     assert list(links_lead_somewhere(tmp_path / "bad.md"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[other](other.md)",
-        "[heading](other.md#what-is-not-there)",
-        "# Here\n[here](#here)",
-        "[elsewhere](https://example.org/gone.md)",
-        "```\n[in code](gone.md)\n```\n",
-    ],
-)
-def test_a_link_that_leads_somewhere_is_fine(text: str, tmp_path: Path) -> None:
-    (tmp_path / "other.md").write_text("## What is `not` there?\n", encoding="utf-8")
-    (tmp_path / "good.md").write_text(text, encoding="utf-8")
-    assert not list(links_lead_somewhere(tmp_path / "good.md"))
 
 
 @pytest.mark.parametrize("text", ["`contract/test_gone.py`", "`tests/gone`", "`test_that_is_gone`"])

@@ -15,16 +15,6 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 80
 LINE_LENGTH_MAX = 100
 
-# Words that say nothing, or that have a better word in the glossary.
-WORDS_NOT_USED = frozenset(
-    word + ending
-    for word in ("task", "message", "item", "manager", "helper", "util", "common")
-    for ending in ("", "s")
-)
-VERBS_NOT_USED = frozenset({"process", "handle", "do"})
-
-# Names that others chose and we have to spell: name -> whose it is.
-NAMES_ALLOWED: dict[str, str] = {}
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 UNPUBLISHED = re.compile(r"pip install (-\S+ )*['\"]?inturn\b")
@@ -73,24 +63,6 @@ def lines_are_short(path: PurePath, text: str) -> Iterator[str]:
             yield f"{path}:{number}: is {len(line)} characters long"
 
 
-def names_use_our_words(path: PurePath, text: str) -> Iterator[str]:
-    """Look at the names a file gives, not at those it uses: ``asyncio.create_task`` is theirs."""
-    for part in _words(path.stem) if path.stem != "__init__" else [path.parent.name]:
-        if part in WORDS_NOT_USED:
-            yield f"{path}: a module is named with the word {part!r}"
-    for name, line, is_definition in _names_given(ast.parse(text)):
-        if name in NAMES_ALLOWED:
-            continue
-        words = _words(name)
-        if is_definition and len(words) > 1 and words[0] in VERBS_NOT_USED:
-            yield f"{path}:{line}: {name!r} starts with {words[0]!r}, which says nothing"
-        # A definition answers for each of its words, anything else only for the whole of its name.
-        looked_at = words if is_definition else [name.strip("_").lower()]
-        for word in looked_at:
-            if word in WORDS_NOT_USED:
-                yield f"{path}:{line}: {name!r} uses the word {word!r}"
-
-
 def is_finished(path: PurePath, text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), start=1):
         if match := UNFINISHED.search(line):
@@ -114,30 +86,6 @@ def installs_from_the_source(path: PurePath, text: str) -> Iterator[str]:
             yield f"{path}:{number}: has {match[0]!r}, and inturn is on no index yet"
 
 
-def _names_given(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
-    """Yield each name that the source gives to something, its line, and whether by def or class."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name, node.lineno, True
-            case ast.arg():
-                yield node.arg, node.lineno, False
-            case ast.Name(ctx=ast.Store()):
-                yield node.id, node.lineno, False
-            case ast.Attribute(ctx=ast.Store()):
-                yield node.attr, node.lineno, False
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                yield name, node.lineno, False
-            case ast.alias(asname=str(name)):
-                yield name, node.lineno, False
-
-
-def _words(name: str) -> list[str]:
-    """Split snake_case and CamelCase: ``QueueManager`` is ``queue`` and ``manager``."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return [word.lower() for word in spaced.split("_") if word]
-
-
 def complaints(check: Check, paths: list[Path]) -> list[str]:
     return [
         complaint
@@ -153,7 +101,6 @@ def complaints(check: Check, paths: list[Path]) -> list[str]:
         pytest.param(file_is_short, SOURCE + QUERIES, id="files-are-short"),
         pytest.param(functions_are_short, SOURCE, id="functions-are-short"),
         pytest.param(lines_are_short, PYTHON + QUERIES, id="lines-are-short"),
-        pytest.param(names_use_our_words, SOURCE, id="names-use-our-words"),
         pytest.param(is_finished, PYTHON + QUERIES, id="nothing-is-left-unfinished"),
         pytest.param(sql_opens_with_a_comment, QUERIES, id="queries-open-with-a-comment"),
         pytest.param(
@@ -185,19 +132,6 @@ def test_the_source_is_there_to_be_checked() -> None:
         (functions_are_short, "lane.py", "def f():\n" + "    x = 1\n" * 80),
         (functions_are_short, "lane.py", "async def f():\n" + "    x = 1\n" * 80),
         (lines_are_short, "lane.py", "#" * 101),
-        (names_use_our_words, "queue_utils.py", ""),
-        (names_use_our_words, "common/__init__.py", ""),
-        (names_use_our_words, "lane.py", "class LaneManager: ..."),
-        (names_use_our_words, "lane.py", "def claim_task(): ..."),
-        (names_use_our_words, "lane.py", "async def _claim_items(): ..."),
-        (names_use_our_words, "lane.py", "def process_lane(): ..."),
-        (names_use_our_words, "lane.py", "def _handle_claim(): ..."),
-        (names_use_our_words, "lane.py", "def do_claim(): ..."),
-        (names_use_our_words, "lane.py", "def claim(message): ..."),
-        (names_use_our_words, "lane.py", "task = 1"),
-        (names_use_our_words, "lane.py", "for item in lane: ..."),
-        (names_use_our_words, "lane.py", "self._task = 1"),
-        (names_use_our_words, "lane.py", "import lane as helper"),
         (is_finished, "lane.py", "x = 1  # TODO: two"),
         (is_finished, "claim.sql", "-- FIXME"),
         (is_finished, "lane.py", "# XXX"),
@@ -221,9 +155,6 @@ def test_a_check_catches_what_it_is_for(check: Check, name: str, text: str) -> N
         (file_is_short, "lane.py", "x = 1\n" * 500),
         (functions_are_short, "lane.py", "def f():\n" + "    x = 1\n" * 79),
         (lines_are_short, "lane.py", "#" * 100),
-        (names_use_our_words, "lane.py", "asyncio.create_task(claim())"),
-        (names_use_our_words, "lane.py", "for x in lane.items(): ..."),
-        (names_use_our_words, "lane.py", "def submit(process=True): ..."),
         (is_finished, "lane.py", "# todos are fine as a word"),
         (sql_opens_with_a_comment, "claim.sql", "-- Claim jobs.\nselect 1;\n"),
         (names_no_machine_path, "lane.py", '"sqlite:///work.db"'),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from uuid import UUID
 
 import pytest
 
-import inturn
-import inturn.testing
 from inturn.model import errors
 from inturn.model.ids import new_id
-from inturn.testing.errors import DrainTimeout
 
 EVERY_ERROR = [
     error
@@ -25,25 +21,6 @@ ONE, TWO = new_id(), new_id()
 def test_every_error_is_an_inturn_error_and_is_explained(error: type[Exception]) -> None:
     assert issubclass(error, errors.InturnError)
     assert (error.__doc__ or "").endswith(".")
-
-
-@pytest.mark.parametrize("error", EVERY_ERROR)
-def test_every_error_is_in_the_tree_that_the_module_opens_with(error: type[Exception]) -> None:
-    assert error.__name__ in (errors.__doc__ or "")
-
-
-@pytest.mark.parametrize("error", EVERY_ERROR)
-def test_every_error_is_imported_from_the_package_itself(error: type[Exception]) -> None:
-    assert error.__name__ in inturn.__all__
-    assert getattr(inturn, error.__name__) is error
-
-
-def test_a_type_checker_knows_the_errors_of_the_package() -> None:
-    def caught(full: inturn.EnqueueTimeout) -> tuple[float, inturn.QueueFull]:
-        return full.waited_seconds, full
-
-    assert caught(inturn.EnqueueTimeout("k", 3, 6, 6, 1, 0.1))[0] == 0.1
-    assert inturn.testing.DrainTimeout is DrainTimeout
 
 
 def test_bad_input_is_a_value_error_and_what_is_not_found_a_lookup_error() -> None:
@@ -91,28 +68,3 @@ def test_an_error_names_its_things_in_a_whole_sentence(error: Exception, named: 
     for name in named:
         assert name in sentence
     assert sentence.endswith(".")
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        errors.JobFailed(ONE, "rejected: retry it."),
-        errors.JobFailed(None, "rejected: retry it."),
-        errors.ResultCancelled(ONE, "retry it."),
-        errors.JobCancelled("k", "retry it."),
-        errors.PayloadMismatch("send", "retry it."),
-        errors.ResultMismatch("retry it."),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_a_reason_that_is_a_sentence_has_one_full_stop(error: Exception) -> None:
-    assert "retry it." in str(error)
-    assert ".." not in str(error)
-
-
-def test_errors_carry_their_things() -> None:
-    assert errors.UnknownDependency([TWO, ONE]).missing == (ONE, TWO)
-    assert errors.LeaseLost([7, 5, 7]).tokens == (5, 7)
-    full = errors.QueueFull("mail", "a", 5, 6)
-    assert (full.queue, full.key, full.depth, full.depth_max) == ("mail", "a", 5, 6)
-    assert errors.UnknownJob(UUID(int=3)).job == UUID(int=3)

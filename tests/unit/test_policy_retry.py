@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inturn.model.errors import BadInput
-from inturn.policy.raised import describe
 from inturn.policy.retry import (
     CRASH_DELAY_SECONDS_MAX,
     Reject,
@@ -81,14 +80,6 @@ def test_001_12_jobs_that_failed_together_do_not_come_back_together() -> None:
         assert 850 < len(inside) < 1_150
 
 
-def test_the_same_seed_gives_the_same_delays() -> None:
-    policy = RetryPolicy()
-    first, second = Random(3), Random(3)
-    assert [policy.delay_seconds(n, first) for n in range(1, 9)] == [
-        policy.delay_seconds(n, second) for n in range(1, 9)
-    ]
-
-
 @pytest.mark.parametrize("attempt", [1, 2, 3, 4])
 def test_a_failed_attempt_is_retried_with_its_error(attempt: int) -> None:
     verdict = after_failure(attempt, ValueError("no such SKU"), policy=PLAIN, random=Random(1))
@@ -133,21 +124,6 @@ class _Unreadable:
         raise RuntimeError("not now")
 
 
-def test_a_handlers_decision_holds_even_if_its_words_cannot_be_read() -> None:
-    rejected: Exception = Reject(_Unreadable())
-    verdict = after_failure(1, rejected, policy=PLAIN, random=Random(1))
-    assert verdict == Bury("rejected (whose text cannot be read)")
-
-    class Later(RetryLater):
-        __str__ = _Unreadable.__str__
-
-    said = "Later (whose text cannot be read)"
-    verdict = after_failure(1, Later(after=7), policy=PLAIN, random=Random(1))
-    assert verdict == Retry(7, said)
-    verdict = after_failure(5, Later(after=7), policy=PLAIN, random=Random(1))
-    assert verdict == Bury(said, reason=f"failed 5 times, the last time: {said}")
-
-
 def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> None:
     delays = [crash_delay_seconds(crashes) for crashes in range(1, 9)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
@@ -159,14 +135,3 @@ def test_004_14_errors_of_permanent_classes_are_buried_at_once() -> None:
     verdict = after_failure(1, KeyError("gone"), policy=policy, random=Random(1))
     assert verdict == Bury("KeyError: 'gone'")
     assert isinstance(after_failure(1, ValueError(), policy=policy, random=Random(1)), Retry)
-
-
-def test_an_error_is_described_even_if_it_cannot_say_itself() -> None:
-    class Silent(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    assert describe(ValueError("no")) == "ValueError: no"
-    assert describe(MemoryError()) == "MemoryError"
-    assert describe(ValueError(" ")) == "ValueError"
-    assert describe(Silent()) == "Silent (whose text cannot be read)"

@@ -6,11 +6,9 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,8 +24,6 @@ from inturn.model.errors import (
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
-from inturn.store.sqlite import store as sqlite_store
-from inturn.store.sqlite.connection import open_reader, open_writer
 from inturn.store.sqlite.migrate import VERSION
 from inturn.store.sqlite.store import SqliteStore
 
@@ -94,17 +90,6 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> No
     await store.close()
 
 
-async def test_a_caller_need_not_wait_for_a_locked_file(tmp_path: Path) -> None:
-    path = tmp_path / "work.db"
-    store = SqliteStore(str(path), busy_seconds=60)
-    await store.open()
-    with locked_by_another(path), pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 0.1)
-    await store.enqueue([NewJob(kind="k")])
-    assert await drained(store) == 1
-    await store.close()
-
-
 async def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -140,22 +125,6 @@ async def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_r
     await store.close()
 
 
-async def test_a_call_too_large_for_the_disk_does_not_spoil_its_neighbours(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "work.db"))
-    await store.open()
-    await store.enqueue([NewJob(kind="k")])
-    connection = store._open_writer()._connection
-    [pages] = connection.execute("pragma page_count").fetchone()
-    connection.execute(f"pragma max_page_count = {pages + 10}")
-    large = '"' + "x" * 200_000 + '"'
-    payloads = ["1", large, "2", "3", large, "4"]
-    calls = [store.enqueue([NewJob(kind="k", payload=payload)]) for payload in payloads]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [list, StoreFull, list, list, StoreFull, list]
-    assert await drained(store) == 5
-    await store.close()
-
-
 @pytest.mark.parametrize("text", ["Dear Sir or Madam, " * 500, "ab"])
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(
     tmp_path: Path, text: str
@@ -171,66 +140,11 @@ async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("begun", ["", "S"])  # the S: as SQLite begins a file on some drives
-async def test_a_file_in_which_nothing_is_yet_becomes_a_store(tmp_path: Path, begun: str) -> None:
-    path = tmp_path / "work.db"
-    path.write_text(begun)
-    store = SqliteStore(str(path))
-    await store.open()
-    assert await store.workers() == []
-    await store.close()
-
-
-@pytest.mark.parametrize("opens", [open_reader, partial(open_writer, synchronous="full")])
-def test_a_file_that_is_no_database_is_let_go_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: Callable[..., sqlite3.Connection]
-) -> None:
-    path = tmp_path / "work.db"
-    path.write_bytes(b"not a database at all" * 100)
-    opened: list[sqlite3.Connection] = []
-    connects = sqlite3.connect
-
-    def connect_seen(*args: Any, **options: Any) -> sqlite3.Connection:
-        opened.append(connects(*args, **options))
-        return opened[-1]
-
-    monkeypatch.setattr(sqlite3, "connect", connect_seen)
-    with pytest.raises(StoreUnavailable):
-        opens(str(path), busy_seconds=0.1)
-    [connection] = opened
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.total_changes  # noqa: B018
-
-
-async def test_a_store_without_a_connection_to_read_with_is_not_half_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = SqliteStore(str(tmp_path / "work.db"))
-
-    def fails(path: str, *, busy_seconds: float) -> sqlite3.Connection:
-        raise StoreUnavailable("no more files may be opened.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite_store, "open_reader", fails)
-        with pytest.raises(StoreUnavailable):
-            await store.open()
-    with pytest.raises(StoreUnavailable, match="is not open"):
-        await store.workers()
-    await store.open()
-    assert await store.workers() == []
-    await store.close()
-
-
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "nowhere" / "work.db"))
     with pytest.raises(StoreUnavailable, match=r"no folder .*nowhere"):
         await store.open()
     assert not (tmp_path / "nowhere").exists()
-
-
-async def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="cannot be opened"):
-        await SqliteStore(str(tmp_path)).open()
 
 
 async def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

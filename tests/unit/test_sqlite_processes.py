@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
-from inturn.model.clock import ManualClock, SystemClock
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
-from inturn.store.sqlite.connection import open_reader
 from inturn.store.sqlite.store import SqliteStore
-from inturn.store.sqlite.waiters import QUIET_POLL_SECONDS, QUIET_SECONDS, Waiters
 
 WAKE_UPS = 21
 DRAIN = """
@@ -145,53 +140,6 @@ async def test_a_waiter_is_woken_by_another_process_as_soon_as_it_commits(
     assert median(late) < max(0.12, 10 * median(needed)), (late, needed)
 
 
-async def test_a_quiet_file_is_looked_at_half_as_often(store: SqliteStore) -> None:
-    looks: list[float] = []
-
-    class Counted:
-        def __init__(self) -> None:
-            self._connection = open_reader(store.path, busy_seconds=10.0)
-
-        def execute(self, statement: str, *arguments: object) -> sqlite3.Cursor:
-            if statement == "pragma data_version":
-                looks.append(time.monotonic())
-            return self._connection.execute(statement, *arguments)  # type: ignore[arg-type]
-
-        def close(self) -> None:
-            self._connection.close()
-
-    connect: Any = Counted
-    waiters = Waiters(SystemClock(), connect)
-    try:
-        waiting = asyncio.ensure_future(waiters.wait(["default"], timeout_seconds=60))
-        quiet: list[float] = []
-        while len(quiet) < 50 and not waiting.done():
-            await asyncio.sleep(0.05)
-            quiet = [at for at in looks if at > looks[0] + QUIET_SECONDS + 0.1]
-        assert not waiting.done()
-        waiting.cancel()
-    finally:
-        await asyncio.to_thread(waiters.close)
-    early = 2  # the first, and the one that a closing hurries
-    assert len(quiet) - early <= (quiet[-1] - quiet[0]) / QUIET_POLL_SECONDS
-
-
-async def test_a_waiter_is_woken_by_work_of_its_own_process(store: SqliteStore) -> None:
-    waiting = asyncio.ensure_future(store.wait(["default", "other"], timeout_seconds=60))
-    await asyncio.sleep(0.05)
-    await store.enqueue([NewJob(kind="k", queue="elsewhere")])
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    await store.enqueue([NewJob(kind="k", queue="other")])
-    assert await asyncio.wait_for(waiting, 60) is True
-
-
-async def test_waiting_for_nothing_ends_in_time(store: SqliteStore) -> None:
-    begun = time.monotonic()
-    assert await store.wait(["default"], timeout_seconds=0.1) is False
-    assert 0.09 < time.monotonic() - begun < 60
-
-
 async def test_work_that_came_between_claim_and_wait_is_not_missed(store: SqliteStore) -> None:
     assert await store.claim("default", jobs_max=1, worker="w") == []
     await store.enqueue([NewJob(kind="k")])
@@ -216,19 +164,6 @@ async def test_a_waiter_is_woken_when_a_delayed_job_is_due(store: SqliteStore) -
     assert await waiting is True
     assert time.monotonic() - begun > 0.19
     assert len(await store.claim("default", jobs_max=1, worker="w")) == 1
-
-
-async def test_with_a_clock_moved_by_hand_only_commits_and_the_timeout_wake(
-    tmp_path: Path,
-) -> None:
-    clock = ManualClock()
-    store = SqliteStore(str(tmp_path / "manual.db"), clock=clock)
-    await store.open()
-    await store.enqueue([NewJob(kind="k", delay_seconds=10)])
-    assert await store.wait(["default"], timeout_seconds=0.05) is False
-    clock.advance(10)
-    assert await store.wait(["default"], timeout_seconds=60) is True
-    await store.close()
 
 
 async def test_closing_wakes_those_who_wait(tmp_path: Path) -> None:

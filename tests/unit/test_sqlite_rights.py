@@ -40,21 +40,6 @@ def test_a_file_that_may_not_be_written_is_a_matter_of_rights(folder: Path) -> N
         assert opened_by_another(path).startswith("NoRights")
 
 
-def test_a_folder_that_may_not_be_entered_is_a_matter_of_rights(folder: Path) -> None:
-    (folder / "closed" / "inner").mkdir(parents=True)
-    (folder / "closed").chmod(0o000)
-    try:
-        for path in (folder / "closed" / "work.db", folder / "closed" / "inner" / "work.db"):
-            assert opened_by_another(path).startswith("NoRights")
-    finally:
-        (folder / "closed").chmod(0o755)
-
-
-def test_what_is_not_there_is_not_a_matter_of_rights(folder: Path) -> None:
-    assert opened_by_another(folder / "nowhere" / "work.db").startswith("StoreUnavailable")
-    assert opened_by_another(folder / ("x" * 5_000) / "w.db").startswith("StoreUnavailable")
-
-
 def opened_by_another(path: Path) -> str:
     """Let a user who is not the superuser open a store, and return the error's name and text."""
     processes = multiprocessing.get_context("fork")

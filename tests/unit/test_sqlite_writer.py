@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextvars import Context
@@ -90,17 +89,6 @@ async def test_a_caller_that_is_cancelled_leaves_its_group_whole(store: SqliteSt
     assert await waiting(store) == before + 1
 
 
-async def test_a_call_that_is_cancelled_before_it_began_never_happens(store: SqliteStore) -> None:
-    async with store.transaction():
-        call = outside(store.enqueue([NewJob(kind="k")]))
-        await asyncio.sleep(0.01)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-    await store.enqueue([NewJob(kind="k")])
-    assert await waiting(store) == 1
-
-
 async def test_callers_from_several_threads_and_loops_are_served(store: SqliteStore) -> None:
     async def submit() -> None:
         await asyncio.gather(*(store.enqueue([NewJob(kind="k")]) for _ in range(50)))
@@ -136,23 +124,6 @@ async def test_a_cancelled_transaction_is_rolled_back_and_frees_the_writer(
     assert await waiting(store) == 1
 
 
-async def test_a_transaction_that_is_cancelled_while_it_waits_holds_nothing_up(
-    store: SqliteStore,
-) -> None:
-    async with store.transaction():
-
-        async def enter() -> None:
-            async with store.transaction():
-                pass
-
-        second = outside(enter())
-        await asyncio.sleep(0.01)
-        second.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await second
-    await asyncio.wait_for(store.enqueue([NewJob(kind="k")]), 60)
-
-
 async def test_a_call_that_would_wait_for_its_own_transaction_is_refused(
     store: SqliteStore,
 ) -> None:
@@ -165,19 +136,6 @@ async def test_a_call_that_would_wait_for_its_own_transaction_is_refused(
         with pytest.raises(StoreError, match="wait for ever"):
             await asyncio.create_task(store.enqueue([NewJob(kind="k")]))
     await store.enqueue([NewJob(kind="k")])
-
-
-async def test_a_wrong_statement_of_the_callers_own_is_told_as_sqlite_tells_it(
-    store: SqliteStore,
-) -> None:
-    async def mistake() -> None:
-        async with store.transaction() as transaction:
-            await transaction.enqueue([NewJob(kind="k")])
-            await transaction.execute("select * from nowhere")
-
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        await mistake()
-    assert await waiting(store) == 0
 
 
 async def test_a_store_that_is_closed_says_so(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from inturn.model.errors import InvalidStoreURL
@@ -13,22 +11,10 @@ from inturn.store.postgres.store import PostgresStore
 from inturn.store.sqlite.store import SqliteStore
 
 
-@pytest.mark.parametrize("url", [None, b"sqlite:///work.db", 7, ["sqlite:///work.db"]], ids=repr)
-def test_an_address_is_text(url: Any) -> None:
-    with pytest.raises(InvalidStoreURL, match="must be text"):
-        connect(url)
-
-
 @pytest.mark.parametrize("url", ["sqlite:///", "sqlite:///?synchronous=normal"])
 def test_an_app_is_refused_an_address_that_names_no_file(url: str) -> None:
     with pytest.raises(InvalidStoreURL, match="names no file"):
         App(url)
-
-
-@pytest.mark.parametrize("url", ["sqlite:///a\x00b", "postgresql://h/\x00", "sqlite:///\ud800"])
-def test_an_address_is_text_that_can_be_written(url: str) -> None:
-    with pytest.raises(InvalidStoreURL, match="address"):
-        connect(url)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""The two stores, side by side: the same history must look the same on both."""
