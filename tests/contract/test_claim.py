@@ -228,7 +228,7 @@ async def test_001_02_a_claim_that_is_cancelled_is_whole_or_nothing(
         assert await store.check() == []
         # One read of all: the claim may still be committed behind the caller's back, but whole.
         found = [(view.job.id, view.state) for view in (await store.jobs()).rows]
-        assert [one for one, _ in found] == made
+        assert [one for one, _ in found] == made[::-1]
         running = [where for _, where in found].count(JobState.RUNNING)
         assert running in (0, 2, 4)
         assert [where for _, where in found].count(JobState.WAITING) == 4 - running

@@ -158,7 +158,7 @@ async def test_a_call_that_was_submitted_in_a_transaction_stays_the_same_job(
         await app.submit_many([other], connection=connection)  # without one, it commits at once
         assert first.id == again.id == one.id
         rows = (await app.run(lambda store: store.jobs())).rows
-        assert [row.job.id for row in rows] == [one.id, other.id]
+        assert [row.job.id for row in rows] == [other.id, one.id]
 
 
 async def test_a_call_that_was_not_accepted_may_be_submitted_again() -> None:

@@ -295,7 +295,7 @@ async def _all_dead(store: Store, filters: Mapping[str, str | None]) -> list[UUI
         lambda cursor, rows_max: store.dead_letters(**filters, cursor=cursor, rows_max=rows_max),
         limit=sys.maxsize,
     )
-    return [one.job.id for one in sorted(page.rows, key=lambda one: (one.died_at, one.job.id))]
+    return [letter.job.id for letter in reversed(page.rows)]
 
 
 def _decide(

@@ -201,7 +201,7 @@ class StoreDelegate:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
-        """List dead letters, oldest death first."""
+        """List dead letters, latest death first."""
         return await self._store.dead_letters(
             queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
         )
@@ -223,7 +223,7 @@ class StoreDelegate:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first."""
+        """List jobs by id, newest first."""
         return await self._store.jobs(
             state=state,
             finished=finished,

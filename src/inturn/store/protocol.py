@@ -305,7 +305,7 @@ class Store(Protocol):
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
-        """List dead letters, oldest death first."""
+        """List dead letters, latest death first."""
         ...
 
     # Readers
@@ -325,7 +325,7 @@ class Store(Protocol):
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first.
+        """List jobs by id, newest first.
 
         Without a ``state``, ``finished=False`` leaves out done and cancelled jobs.
         """

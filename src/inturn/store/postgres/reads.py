@@ -26,7 +26,7 @@ WALK_ROWS = 5_000
 AWAITED_SAID = 5
 """How many of the jobs that a blocked one waits for are named."""
 
-_FIRST = UUID(int=0)
+_LAST = UUID(int=2**128 - 1)
 _errors_decoder = msgspec.json.Decoder(tuple[AttemptError, ...])
 
 
@@ -49,17 +49,19 @@ async def jobs(
     cursor: str | None = None,
     rows_max: int = 100,
 ) -> Page[JobView]:
-    """List jobs by id, oldest first, all as they were at one moment."""
+    """List jobs by id, newest first, all as they were at one moment."""
     check_rows_max(rows_max)
-    after = _FIRST if cursor is None else decode_cursor(cursor, UUID)[0]
-    asked = (after, queue, kind, key, rows_max + 1)
+    before = _LAST if cursor is None else decode_cursor(cursor, UUID)[0]
+    asked = (before, queue, kind, key, rows_max + 1)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         states = [state] if state is not None or finished else UNFINISHED
         ids = [await _ids(connection, asked, one, now) for one in states]
-        found = sorted(set().union(*ids))
+        found = sorted(set().union(*ids), reverse=True)
         views = await _views(connection, found[:rows_max], now)
     ends = len(found) <= rows_max
-    return Page(rows=tuple(views), cursor=None if ends else encode_cursor(found[rows_max - 1]))
+    return Page(
+        rows=tuple(reversed(views)), cursor=None if ends else encode_cursor(found[rows_max - 1])
+    )
 
 
 async def jobs_ending(connection: Connection, ending: str) -> list[UUID]:
@@ -95,7 +97,7 @@ async def dead_letters(
     cursor: str | None = None,
     rows_max: int = 100,
 ) -> Page[DeadLetter]:
-    """List dead letters, oldest death first."""
+    """List dead letters, latest death first."""
     check_rows_max(rows_max)
     after = (None, None) if cursor is None else decode_cursor(cursor, datetime, UUID)
     rows = await connection.fetch(query("dead_letters"), *after, queue, kind, key, rows_max + 1)
@@ -162,13 +164,13 @@ async def _key_lane(connection: Connection, view: JobView) -> LaneView | None:
 
 
 _Asked = tuple[UUID, str | None, str | None, str | None, int]
-"""What a list is asked for: ids after this one, queue, kind, key, and how many."""
+"""What a list is asked for: ids before this one, queue, kind, key, and how many."""
 
 
 async def _ids(
     connection: Connection, asked: _Asked, state: JobState | None, now: datetime
 ) -> set[UUID]:
-    """Return the first ids of each place in which jobs of this state are."""
+    """Return the newest ids of each place in which jobs of this state are."""
     found: set[UUID] = set()
     if state is not JobState.DONE:
         found |= await _from(connection, "jobs_aside", *asked, state, now)
@@ -182,7 +184,7 @@ async def _ids(
 
 
 async def _ids_in_log(connection: Connection, asked: _Asked, state: JobState | None) -> set[UUID]:
-    """Return the first ids in the log: by a short walk, or from the lanes if that is not enough."""
+    """Return the newest ids in the log: by a short walk, or from the lanes if it finds too few."""
     found = await _from(connection, "jobs_walked", *asked, state, WALK_ROWS)
     if len(found) == asked[-1] or await connection.fetchval(
         query("jobs_walk_ends"), asked[0], WALK_ROWS

@@ -396,7 +396,7 @@ class PostgresStore:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
-        """List dead letters, oldest death first."""
+        """List dead letters, latest death first."""
         check_filter(queue=queue, kind=kind, key=key)
         return await self._pool.run(
             lambda connection: reads.dead_letters(
@@ -421,7 +421,7 @@ class PostgresStore:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
+        """List jobs by id, newest first; without a ``state``, perhaps only those not finished."""
         state = check_state(state)
         check_filter(queue=queue, kind=kind, key=key)
         now = await self.now()

@@ -52,8 +52,12 @@ def dead_letters(
     cursor: str | None,
     rows_max: int,
 ) -> Page[DeadLetter]:
-    """List dead letters, oldest death first."""
-    died_at, id = decode_cursor(cursor, int, UUID) if cursor is not None else (-1, UUID(int=0))
+    """List dead letters, latest death first."""
+    died_at, id = (
+        decode_cursor(cursor, int, UUID)
+        if cursor is not None
+        else (2**63 - 1, UUID(int=2**128 - 1))
+    )
     rows = connection.execute(
         query("dead_letters_of_queue" if queue is not None else "dead_letters"),
         {

@@ -41,10 +41,10 @@ def jobs(
     cursor: str | None,
     rows_max: int,
 ) -> Page[JobView]:
-    """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
-    [after] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=0),)
+    """List jobs by id, newest first; without a ``state``, perhaps only those not finished."""
+    [before] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=2**128 - 1),)
     arguments = {
-        "after": after.bytes,
+        "before": before.bytes,
         "queue": queue,
         "kind": kind,
         "key": key,
@@ -59,7 +59,7 @@ def jobs(
             if name == "ids_waiting" and _many_wait(connection):
                 name = "ids_waiting_of_many"
             found.update(id for (id,) in connection.execute(query(name), arguments))
-    ids = sorted(found)[: rows_max + 1]
+    ids = sorted(found, reverse=True)[: rows_max + 1]
     views = tuple(job_view.job(connection, now, UUID(bytes=id)) for id in ids[:rows_max])
     more = encode_cursor(views[-1].job.id) if len(ids) > rows_max else None
     return Page(rows=views, cursor=more)

@@ -373,7 +373,7 @@ class SqliteStore:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
-        """List dead letters, oldest death first."""
+        """List dead letters, latest death first."""
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
         listed = partial(dead.dead_letters, queue=queue, kind=kind, key=key)
@@ -397,7 +397,7 @@ class SqliteStore:
         cursor: str | None = None,
         rows_max: int = 100,
     ) -> Page[JobView]:
-        """List jobs by id, oldest first; without a ``state``, perhaps only those not finished."""
+        """List jobs by id, newest first; without a ``state``, perhaps only those not finished."""
         state = check_state(state)
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)

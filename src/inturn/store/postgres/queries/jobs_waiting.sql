@@ -1,4 +1,4 @@
--- Ids of jobs that wait in line, in the order of ids, after $1.
+-- Ids of jobs that wait in line, the newest first, before $1.
 -- $2 queue, $3 kind, $4 key: null for any. $5: how many at most.
 -- Reads each lane from its cursor on, so it costs as much as waits, however long the history is.
 -- A halted lane's head is dead, and one between attempts is retrying.
@@ -13,10 +13,10 @@ where l.active
   and not (l.halted_at is not null and j.id = l.halted_job)
   and not exists (
       select from inturn.cancelled c where c.lane = j.lane and c.position = j.position)
-  and j.id > $1::uuid
+  and j.id < $1::uuid
   and ($2::text is null or l.queue = $2)
   and ($3::text is null or j.kind = $3)
   and ($4::text is null or l.key = $4)
   and ($2::text is null or $4::text is null or l.id = (
       select lane from inturn.tail where queue = $2 and key = $4))
-order by j.id limit $5::bigint
+order by j.id desc limit $5::bigint

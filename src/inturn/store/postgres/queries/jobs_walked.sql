@@ -1,10 +1,10 @@
--- Ids of jobs among the next $7 rows of the log, in the order of ids, after $1.
+-- Ids of jobs among the next $7 rows of the log, the newest first, before $1.
 -- $2 queue, $3 kind, $4 key and $6 state (waiting or done): null for any. $5: how many at most.
 -- The quick way when what is looked for is plenty: it stops as soon as the page is full. When it
 -- finds too few, jobs_waiting and jobs_done look for the rest from the lanes.
 select j.id
 from (
-    select id, lane, position, kind from inturn.job where id > $1::uuid order by id limit $7::bigint
+    select id, lane, position, kind from inturn.job where id < $1::uuid order by id desc limit $7::bigint
 ) j
 join inturn.lane l on l.id = j.lane
 where ($2::text is null or l.queue = $2)
@@ -26,4 +26,4 @@ where ($2::text is null or l.queue = $2)
       exists (select from inturn.dead d where d.id = j.id)
       or exists (select from inturn.cancelled c where c.id = j.id)
       or exists (select from inturn.parked p where p.id = j.id)))
-order by j.id limit $5::bigint
+order by j.id desc limit $5::bigint

@@ -1,8 +1,8 @@
--- Dead letters of one queue, oldest death first, from a place on; dead_list has this order.
+-- Dead letters of one queue, latest death first, from a place on; dead_list has this order.
 select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at,
        attempts, errors, reason, died_at
 from dead
-where queue = :queue and (died_at, id) > (:died_at, :id)
+where queue = :queue and (died_at, id) < (:died_at, :id)
   and (:kind is null or kind = :kind) and (:key is null or key = :key)
-order by died_at, id
+order by died_at desc, id desc
 limit :rows_max

@@ -14,8 +14,8 @@ select id from (
         where job.position between json_extract(settled.value, '$[0]')
                                and json_extract(settled.value, '$[1]'))
 )
-where id > :after
+where id < :before
   and (:queue is null or queue = :queue) and (:kind is null or kind = :kind)
   and (:key is null or key = :key)
-order by id
+order by id desc
 limit :rows_max

@@ -1,11 +1,11 @@
 -- Ids of jobs that wait in lanes, found from the active lanes: for when few wait and many are done.
 select job.id from lane cross join job on job.lane = lane.id and job.position >= lane.cursor
-where lane.active and job.id > :after
+where lane.active and job.id < :before
   and (:queue is null or lane.queue = :queue) and (:kind is null or job.kind = :kind)
   and (:key is null or lane.key = :key)
   and not (job.position = lane.cursor
            and (lane.halted_at is not null or (lane.token is null and lane.head_attempt > 0)))
   and not exists (select 1 from cancelled
                   where cancelled.lane = job.lane and cancelled.position = job.position)
-order by job.id
+order by job.id desc
 limit :rows_max
