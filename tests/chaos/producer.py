@@ -48,11 +48,11 @@ class Mix:
         return made
 
     def _key(self) -> str:
-        hot = self.random.random() < 0.3
+        hot = self.random.random() < 0.5
         return f"{self.number}-{self.random.randrange(2 if hot else KEYS)}"
 
     def _plain(self, key: str | None) -> NewJob:
-        seconds = self.random.choice((0.0, 0.0, 0.002, 0.01, 0.05))
+        seconds = self.random.choice((0.0, 0.005, 0.02, 0.1))
         job = self.random.choice((coroutine, threaded))
         return job.using(key=key).call(seconds).new if key else job.call(seconds).new
 

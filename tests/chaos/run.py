@@ -28,6 +28,7 @@ from tests.postgres_server import PostgresServer
 ROOT = Path(__file__).parents[2]
 LEASE_SECONDS = 5.0
 WORKERS, PRODUCERS = 3, 2
+LEFT_MAX = 50  # no more faults when so few jobs are left
 DRAIN_SECONDS_MAX = 180.0
 STOP_SECONDS_MAX = 30.0
 
@@ -73,7 +74,7 @@ class Run:
             self.recruit()
             keeping = asyncio.create_task(self.keep())
             try:
-                await self.strike_until_produced()
+                await self.strike(app)
                 drained = await self.drain(app)
                 await self.stop()
             finally:
@@ -118,7 +119,6 @@ class Run:
         environment = os.environ | {
             "INTURN_STORE": self.url,
             "INTURN_CHAOS_FOLDER": str(self.folder),
-            "PYTHONPATH": str(ROOT),
         }
         with (self.folder / "processes.log").open("ab") as log:
             return subprocess.Popen(
@@ -133,11 +133,17 @@ class Run:
 
     # Faults
 
-    async def strike_until_produced(self) -> None:
-        """Let faults happen, one after another, until the producers have submitted everything."""
-        while any(one.process is None or one.process.poll() != 0 for one in self.producers):
+    async def strike(self, app: App) -> None:
+        """Let faults happen, one after another, until hardly a job is left."""
+        while len({one.pid for one in self.log.lines() if isinstance(one, Started)}) < WORKERS:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+        while not self.is_produced or await unfinished(app) > LEFT_MAX:
             await asyncio.sleep(self.every_seconds * self.random.uniform(0.5, 1.5))
             await FAULTS[self.random.choice(self.faults)](self)
+
+    @property
+    def is_produced(self) -> bool:
+        return all(one.process is not None and one.process.poll() == 0 for one in self.producers)
 
     def struck(self, fault: str, member: Member | None = None) -> int:
         pid = member.process.pid if member is not None and member.process is not None else None
@@ -185,11 +191,7 @@ class Run:
         """Wait until every job has ended."""
         give_up_at = time.monotonic() + DRAIN_SECONDS_MAX
         while time.monotonic() < give_up_at:
-            queues = await app.run(lambda store: store.queues())
-            if not any(
-                one.waiting + one.running + one.scheduled + one.retrying + one.blocked
-                for one in queues
-            ):
+            if not await unfinished(app):
                 return True
             await asyncio.sleep(0.3)
         return False
@@ -204,6 +206,13 @@ class Run:
                 assert code <= 0, (
                     f"a worker left with {code}"
                 )  # or it was killed, or had just begun
+
+
+async def unfinished(app: App) -> int:
+    return sum(
+        one.waiting + one.running + one.scheduled + one.retrying + one.blocked
+        for one in await app.run(lambda store: store.queues())
+    )
 
 
 async def execute(store: Store, statement: str) -> list[tuple[Any, ...]]:
