@@ -135,8 +135,10 @@ class Run:
 
     async def strike(self, app: App) -> None:
         """Let faults happen, one after another, until hardly a job is left."""
-        while len({one.pid for one in self.log.lines() if isinstance(one, Started)}) < WORKERS:  # noqa: ASYNC110
+        begun: set[int] = set()
+        while len(begun) < WORKERS:
             await asyncio.sleep(0.2)
+            begun = {line.pid for line in self.log.lines() if isinstance(line, Started)}
         while not self.is_produced or await unfinished(app) > LEFT_MAX:
             await asyncio.sleep(self.every_seconds * self.random.uniform(0.5, 1.5))
             await FAULTS[self.random.choice(self.faults)](self)

@@ -4,7 +4,8 @@
 -- finds too few, jobs_waiting and jobs_done look for the rest from the lanes.
 select j.id
 from (
-    select id, lane, position, kind from inturn.job where id < $1::uuid order by id desc limit $7::bigint
+    select id, lane, position, kind from inturn.job
+    where id < $1::uuid order by id desc limit $7::bigint
 ) j
 join inturn.lane l on l.id = j.lane
 where ($2::text is null or l.queue = $2)
