@@ -78,11 +78,6 @@ async def called(ctx: inturn.Context) -> None:
     counted(1)  # wrong
     unawaited: bytes = fetch("u")  # wrong
     number: int = plain(1)  # wrong
-
-async def tested() -> None:
-    async with private(app) as sandbox:
-        copies: int = await sandbox.run(send, "a", copies=2)
-        await sandbox.run(send, 5)  # wrong
 """
 
 EXECUTOR = """

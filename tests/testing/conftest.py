@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inturn.policy.retry import Reject, RetryLater, RetryPolicy
+from inturn.policy.retry import Reject, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 
@@ -24,7 +22,7 @@ class Shop:
         self.fails: set[Any] = set()
 
         @app.job(queue="mail", attempts=3, retry=RetryPolicy(base_seconds=10.0, jitter=0.0))
-        async def send(to: str, copies: int = 1, at: datetime | None = None) -> int:
+        async def send(to: str, copies: int = 1) -> int:
             self.ran.append(to)
             if to in self.fails:
                 raise ValueError(f"no {to}")
@@ -39,23 +37,10 @@ class Shop:
             return customer.upper()
 
         @app.job
-        async def call_back(seconds: float) -> None:
-            self.ran.append(f"call {seconds}")
-            if seconds in self.fails:
-                self.fails.discard(seconds)
-                raise RetryLater(after=seconds)
-
-        @app.job(kind="for ever")
-        async def again() -> None:
-            self.ran.append("again")
-            await again.submit()
-
-        @app.job(kind="hang")
         async def hang() -> None:
             await asyncio.sleep(3600)
 
-        self.send, self.charge, self.call_back = send, charge, call_back
-        self.again, self.hang = again, hang
+        self.send, self.charge, self.hang = send, charge, hang
 
 
 @pytest.fixture
@@ -72,7 +57,3 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'private.db'}"
     url: str = request.getfixturevalue("postgres_url")
     return url
-
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-Sync = Callable[..., Any]

@@ -11,7 +11,7 @@ import pytest
 
 from inturn.model import errors
 from inturn.store.protocol import Store
-from inturn.testing.errors import DrainTimeout
+from inturn.testing import DrainTimeout
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import JobFailed, ResultLost
+from inturn.model.errors import ResultLost
 from inturn.model.job import JobState
-from inturn.policy.retry import Reject
 from inturn.queue.app import App
-from inturn.testing import private
 from tests.worker.conftest import SECONDS_MAX, working
 
 
@@ -89,52 +87,6 @@ async def test_a_result_that_raises_when_it_is_written_does_not_run_the_job_agai
             await ticket.result(timeout=SECONDS_MAX)
     status = await ticket.status()
     assert (ran, status.state, status.errors) == ([1], JobState.DONE, ())
-
-
-@pytest.mark.parametrize("odd", ODD)
-async def test_a_sandbox_treats_such_a_result_as_a_worker_does(odd: str) -> None:
-    app, ran = App("sqlite:///:memory:"), []
-
-    @app.job
-    async def work() -> Any:
-        ran.append(1)
-        return ODD[odd]()
-
-    async with private(app) as sandbox:
-        ticket = await work.submit()
-        drained = await sandbox.drain()
-        assert ([one.end for one in drained.ran], ran) == (["done"], [1])
-        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
-            await ticket.result(timeout=SECONDS_MAX)
-        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
-            await sandbox.run(work)
-
-
-@pytest.mark.parametrize("keep_result", [None, 3600.0])
-async def test_a_sandbox_treats_a_coroutine_as_a_worker_does(keep_result: float | None) -> None:
-    app, ran = App("sqlite:///:memory:"), []
-
-    async def charge() -> None:
-        ran.append("charged")
-
-    @app.job(keep_result=keep_result)
-    def forgets() -> Any:
-        return charge()
-
-    @app.job(keep_result=keep_result)
-    async def forgets_too() -> Any:
-        return charge()
-
-    async with private(app) as sandbox:
-        for job in (forgets, forgets_too):
-            ticket = await job.submit()
-            drained = await sandbox.drain(raising=False)
-            assert [one.end for one in drained.ran] == ["dead"]
-            with pytest.raises(JobFailed, match=r"charge\(\) is an `async def`.* not awaited"):
-                await ticket.result(timeout=SECONDS_MAX)
-            with pytest.raises(Reject, match=r"charge\(\) is an `async def`.* not awaited"):
-                await sandbox.run(job)
-    assert ran == []
 
 
 async def test_a_result_with_two_keys_that_are_one_in_json_is_lost_and_says_so(app: App) -> None:

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inturn.testing.clock import HandClock
-    from inturn.testing.drained import Drained, Ran
-    from inturn.testing.errors import DrainTimeout
-    from inturn.testing.sandbox import Sandbox, private
-    from inturn.testing.submission import Submission
+    from inturn.testing.record import Drained, Ran, Submission
+    from inturn.testing.sandbox import DrainTimeout, Sandbox, private
 
 __all__ = ["DrainTimeout", "Drained", "HandClock", "Ran", "Sandbox", "Submission", "private"]
 
 _HOMES = {
-    "DrainTimeout": "inturn.testing.errors",
-    "Drained": "inturn.testing.drained",
+    "DrainTimeout": "inturn.testing.sandbox",
+    "Drained": "inturn.testing.record",
     "HandClock": "inturn.testing.clock",
-    "Ran": "inturn.testing.drained",
+    "Ran": "inturn.testing.record",
     "Sandbox": "inturn.testing.sandbox",
-    "Submission": "inturn.testing.submission",
+    "Submission": "inturn.testing.record",
     "private": "inturn.testing.sandbox",
 }
 

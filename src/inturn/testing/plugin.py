@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,8 +35,7 @@ def inturn_sandbox(request: pytest.FixtureRequest, inturn_store: str) -> Iterato
     from inturn.testing.sandbox import Sandbox
 
     app = _named_app(request.config.getini("inturn_app"))
-    is_async = iscoroutinefunction(getattr(request, "function", None))
-    with Sandbox(app, store=inturn_store, settles_late=is_async) as sandbox:
+    with Sandbox(app, store=inturn_store) as sandbox:
         yield sandbox
 
 

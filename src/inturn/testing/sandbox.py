@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable
+from copy import copy
+from datetime import datetime
+from inspect import signature
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-from inturn.model.errors import BadInput
+import msgspec
+
+from inturn.model.errors import BadInput, InturnError
+from inturn.model.job import JobState
+from inturn.model.payload import encode_payload
+from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
-from inturn.queue.context import Context
+from inturn.queue.arguments import encode_other
 from inturn.queue.homes import Homes
 from inturn.queue.job import Job
 from inturn.store.protocol import Store
 from inturn.testing.clock import HandClock
-from inturn.testing.drain import Drain, raise_first
-from inturn.testing.drained import Drained
-from inturn.testing.ledger import Ledger
-from inturn.testing.private_store import PrivateStore
-from inturn.testing.rehearsal import Rehearsed, rehearse, rehearsed_context
-from inturn.testing.submission import Expected, Submission
+from inturn.testing.record import Drained, Record, RecordedStore, Submission
+from inturn.worker.worker import Worker
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Answer = TypeVar("Answer")
 
 MEMORY = "sqlite:///:memory:"
-TIMEOUT_SECONDS = 10.0
+
+
+class DrainTimeout(InturnError, TimeoutError):
+    """The jobs of a test did not end within the time that the test gave them."""
 
 
 def private(
     app: App | None = None, *, store: str = MEMORY, clock: HandClock | None = None
 ) -> Sandbox:
-    """Put an app on a private store for the length of a test: use ``with``, or ``async with``.
+    """Put an app on a private store for the length of a test: use ``with`` or ``async with``.
 
-    Without an app there is a new one, ``sandbox.app``. ``store`` is the address of one that is
-    empty, if it is not to be in memory.
+    Without an app there is a new one, ``sandbox.app``. ``store`` is the URL of an empty one, for
+    tests of what rests on PostgreSQL.
     """
     return Sandbox(app, store=store, clock=clock)
 
@@ -43,64 +48,58 @@ def private(
 class Sandbox:
     """An app on a private store, with a clock that is moved by hand.
 
-    Everything of the app goes to the private store while the sandbox is entered: its jobs'
-    ``submit``, its tickets, its workers. Afterwards the app is as it was. Entered again, it begins
-    anew: nothing has been submitted; only the clock goes on, for time does not go back.
-
-    Entered by ``async with`` its handlers run on the loop it is used on, entered by ``with`` on
-    that of a thread. ``settles_late``: entered by ``with`` it is for a test that is async, on whose
-    loop, which does not run yet, they are to run.
+    While it is entered, everything of the app goes to the private store: its jobs' ``submit``, its
+    tickets, its workers. Afterwards the app is as it was.
     """
 
     def __init__(
-        self,
-        app: App | None,
-        *,
-        store: str,
-        clock: HandClock | None = None,
-        settles_late: bool = False,
+        self, app: App | None = None, *, store: str = MEMORY, clock: HandClock | None = None
     ) -> None:
         self.clock = clock or HandClock()
         self.app = App(store, clock=self.clock) if app is None else app
-        self._store = store
-        self._begin()
+        self._store, self._record = store, Record()
+        self._homes = _PrivateHomes(store, self.clock, self._record)
         self._before: Homes | None = None  # the app's own, while entered
-        self._has_been_left = False
-        # A store in memory serves any loop, so that it can wait for the first that asks.
-        self._settles_late = settles_late and store == MEMORY
 
     # What was submitted
 
     def submitted(
         self, job: Job[Any, Any] | None = None, /, *args: Any, **kwargs: Any
     ) -> list[Submission]:
-        """Return the jobs that were accepted, in order: all, those of a job, or those that also
-        have these arguments. What ``job.using(…)`` says must be so too.
+        """Return what was submitted, in order: all of it, or that of a job, or that of a job with
+        these arguments and what ``job.using(…)`` says.
         """
-        found = list(self._ledger.submissions.values())
+        found = [Submission(new) for new in self._record.submissions.values()]
         if job is None:
             return found
-        expected = Expected(job, args, kwargs)
-        return [one for one in found if one.kind == expected.kind and not expected.differences(one)]
+        arguments = _plain(job, args, kwargs)
+        options = _options_said(job)
+        return [
+            one
+            for one in found
+            if one.kind == job.kind
+            and arguments.items() <= one.arguments.items()
+            and all(getattr(one.new, name) == value for name, value in options.items())
+        ]
 
     def assert_submitted(self, job: Job[Any, Any], /, *args: Any, **kwargs: Any) -> Submission:
-        """Return the first job submitted with these arguments, and whatever others; fail if there
-        is none: ``assert_submitted(send.using(key="customer-7", delay=30), to="a@b.c")``.
+        """Return the first job submitted with these arguments; fail if there is none:
+        ``assert_submitted(send.using(key="customer-7"), to="a@b.c")``.
         """
         __tracebackhide__ = True
         found = self.submitted(job, *args, **kwargs)
         if not found:
-            raise AssertionError(Expected(job, args, kwargs).complaint(self.submitted()))
+            all_said = "\n".join(f"  {one}" for one in self.submitted()[:20]) or "  nothing"
+            wanted = f"{job.kind}({_plain(job, args, kwargs)}) {_options_said(job) or ''}".rstrip()
+            raise AssertionError(f"{wanted} was not submitted. Submitted:\n{all_said}")
         return found[0]
 
     def assert_not_submitted(self, job: Job[Any, Any], /, *args: Any, **kwargs: Any) -> None:
-        """Fail if the job was submitted, with these arguments if any are given."""
+        """Fail if the job was submitted; with arguments, if it was submitted with these."""
         __tracebackhide__ = True
         found = self.submitted(job, *args, **kwargs)
         if found:
-            times = "once" if len(found) == 1 else f"{len(found)} times"
-            shown = "\n".join(f"    {one}" for one in found[:10])
-            raise AssertionError(f"{Expected(job, args, kwargs)} was submitted, {times}:\n{shown}")
+            raise AssertionError(f"submitted {len(found)} times, first: {found[0]}")
 
     # Running it
 
@@ -109,26 +108,38 @@ class Sandbox:
         *,
         advance: float | str = 0.0,
         raising: bool = True,
-        slots: int = 1,
-        timeout: float = TIMEOUT_SECONDS,
+        concurrency: int = 1,
+        timeout: float = 10.0,
     ) -> Drained:
-        """Run everything that may run now on a worker, until nothing is left; say what ran.
-
-        To the app's start and stop hooks it is one worker, however much time passes.
+        """Run on a worker what may run now, until nothing is left; return what ran.
 
         - ``advance``: let so much time pass meanwhile, from one job that becomes due to the next;
-        - ``raising``: raise the first error that a handler raised, when all has run. ``RetryLater``
-          is none. With False errors are in what is returned;
-        - ``slots``: how many jobs may run at once. One, so that a test runs the same way every
-          time; a handler that waits for another job needs more;
-        - ``timeout``: so many real seconds may it take, else ``DrainTimeout`` says what runs on.
+        - ``raising``: raise the first error of a handler, when all has run;
+        - ``concurrency``: a handler that waits for another job needs more than one;
+        - ``timeout``: real seconds, after which ``DrainTimeout`` says what still runs.
         """
         ends_at = self.clock.later(advance)
-        self._check_entered()
-        drain = Drain(self.app, self._ledger, self.clock, slots=slots, timeout=timeout)
-        drained = await self.app.run(lambda store: drain.run(store, ends_at))
-        if raising:
-            raise_first(drained)
+        if self._before is None:
+            raise BadInput("enter the sandbox first: `with private(app) as sandbox:`.")
+        drained = self._record.drained = Drained()
+        work = asyncio.ensure_future(
+            self.app.run(lambda store: self._run(store, ends_at, concurrency))
+        )
+        await asyncio.wait({work}, timeout=timeout)
+        if not work.done():
+            running = [f"{one.kind!r} {one.id}" for one in self._record.running.values()]
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            raise DrainTimeout(
+                f"the jobs did not end within {timeout:g} s: {drained}, "
+                f"still running: {', '.join(running) or 'none'}."
+            )
+        work.result()
+        errors = [one for one in drained.ran if not isinstance(one.error, RetryLater | None)]
+        if raising and errors:
+            assert errors[0].error is not None
+            errors[0].error.add_note(f"raised by {errors[0]}; drain(raising=False) returns errors.")
+            raise errors[0].error
         return drained
 
     def drain_sync(
@@ -136,54 +147,47 @@ class Sandbox:
         *,
         advance: float | str = 0.0,
         raising: bool = True,
-        slots: int = 1,
-        timeout: float = TIMEOUT_SECONDS,
+        concurrency: int = 1,
+        timeout: float = 10.0,
     ) -> Drained:
         """``drain`` for tests that are not async."""
-        return self._sync(
-            self.drain(advance=advance, raising=raising, slots=slots, timeout=timeout)
+        return self._homes.sync(
+            self.drain(advance=advance, raising=raising, concurrency=concurrency, timeout=timeout)
         )
 
-    async def run(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a job's handler as a worker would, without submitting it, and return its result.
+    async def _run(self, store: Store, ends_at: datetime, concurrency: int) -> None:
+        while True:
+            await store.reclaim()
+            await self._work(concurrency)
+            due = await _next_due(store, self.clock.now())
+            if due is None or due > ends_at:
+                break
+            self.clock.move_to(due)
+        if self.clock.now() < ends_at:
+            self.clock.move_to(ends_at)
 
-        Arguments and result are written and read as a store would keep them, and what surrounds
-        an attempt, ``@app.around``, surrounds it. What the handler raises is raised. Its context
-        says that this is the first attempt. No worker starts, so no start hook is called, and
-        nobody ends a handler at its timeout.
+    async def _work(self, concurrency: int) -> None:
+        """Run a worker until nothing is left in any queue, those of new jobs among them."""
+        view = copy(self.app)
+        view.jobs = {kind: _in_this_process(job) for kind, job in self.app.jobs.items()}
+        done: set[str] = set()
+        while view.jobs and not done >= (queues := self._queues()):
+            done = queues
+            worker = Worker(
+                view, queues=sorted(queues), concurrency=concurrency, observer=self._record
+            )
+            await worker.run(until_empty=True)
 
-        Raises ``ResultLost`` if what it returned could not be kept, and ``Reject`` if that is a
-        coroutine, of which nothing has run.
-        """
-        return (await self._rehearsed(job, args, kwargs)).result()
-
-    def run_sync(self, job: Job[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """``run`` for tests that are not async."""
-        return self._sync(self._rehearsed(job, args, kwargs)).result()
-
-    async def _rehearsed(
-        self, job: Job[Any, R], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Rehearsed[R]:
-        self._check_entered()
-        return await self.app.run(lambda _: rehearse(job, self.app, args, kwargs))
-
-    def context(self, job: Job[Any, Any], *, attempt: int = 1) -> Context:
-        """Return a context for a call of the handler by hand: ``send(context, to="a@b.c")``."""
-        return rehearsed_context(job, self.app, attempt=attempt)
+    def _queues(self) -> set[str]:
+        declared = {job.options.queue for job in self.app.jobs.values()}
+        return declared | {new.queue for new in self._record.submissions.values()}
 
     # Beginning and ending
 
     def __enter__(self) -> Sandbox:
-        if _runs_a_loop():
-            raise BadInput("this is async code: enter the sandbox with `async with`.")
         self._enter()
-        if self._settles_late:
-            return self
-        try:
-            self._sync(self._check_empty())
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        if self._store != MEMORY:
+            self._homes.sync(self.app.migrate())
         return self
 
     def __exit__(
@@ -197,11 +201,8 @@ class Sandbox:
 
     async def __aenter__(self) -> Sandbox:
         self._enter()
-        try:
-            await self._check_empty()
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        if self._store != MEMORY:
+            await self.app.migrate()
         return self
 
     async def __aexit__(
@@ -213,66 +214,38 @@ class Sandbox:
         self._leave()
         await self._homes.end()
 
-    def _begin(self) -> None:
-        """Have a store that nobody has used, and a ledger in which nothing is written."""
-        self._ledger = Ledger(self.clock, self.app.jobs.get)
-        self._homes = PrivateHomes(self._store, self.clock, self._ledger)
-
     def _enter(self) -> None:
-        """Have the app's calls go to the private store."""
         if self._before is not None:
             raise BadInput("this sandbox is in use already. Make another: private(app).")
-        if self._has_been_left:
-            self._begin()
         self._before, self.app.homes = self.app.homes, self._homes
 
     def _leave(self) -> None:
         assert self._before is not None
         self.app.homes, self._before = self._before, None
-        self._has_been_left = True  # what was submitted can still be looked at, until the next time
-
-    async def _check_empty(self) -> None:
-        """Refuse a store that is someone's: a drain would run what waits there."""
-        if self._homes.url == MEMORY:
-            return
-        await self.app.migrate()
-        page = await self.app.run(lambda store: store.jobs(rows_max=1))
-        if page.rows:
-            raise BadInput(
-                f"the store {self._homes.url.split('@')[-1]!r} holds jobs already, so it is "
-                f"nobody's private one. Give the test an empty one, or leave store out."
-            )
-
-    def _check_entered(self) -> None:
-        if self._before is None:
-            raise BadInput("enter the sandbox first: `with private(app) as sandbox:`.")
-
-    def _sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return self._homes.sync(work)
 
 
-class PrivateHomes(Homes):
-    """The homes of a private store, which tells a ledger of all that happens there."""
+class _PrivateHomes(Homes):
+    """How the app reaches the private store: every call is recorded."""
 
-    def __init__(self, url: str, clock: HandClock, ledger: Ledger) -> None:
+    def __init__(self, url: str, clock: HandClock, record: Record) -> None:
         super().__init__(url, clock)
-        self._ledger = ledger
+        self._record = record
 
     def store_here(self) -> None:
-        """Have every call go through ``run``: the store as it is tells the ledger nothing."""
+        """Have every call go through ``run``."""
         return None
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store, which tells the ledger."""
-        return await super().run(lambda store: verb(PrivateStore(store, self._ledger)))
+        """Call the store."""
+        return await super().run(lambda store: verb(RecordedStore(store, self._record)))
 
     async def run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store on this loop, which tells the ledger."""
-        return await super().run_here(lambda store: verb(PrivateStore(store, self._ledger)))
+        """Call the store on this loop."""
+        return await super().run_here(lambda store: verb(RecordedStore(store, self._record)))
 
     async def lend(self) -> Store:
-        """Return the store, which tells the ledger."""
-        return PrivateStore(await super().lend(), self._ledger)
+        """Return the store, to a worker."""
+        return RecordedStore(await super().lend(), self._record)
 
     async def close(self) -> None:
         """Do nothing: a store in memory ends when it is closed, and the test goes on."""
@@ -282,9 +255,45 @@ class PrivateHomes(Homes):
         await super().close()
 
 
-def _runs_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _in_this_process(job: Job[Any, Any]) -> Job[Any, Any]:
+    """Return a job that runs where a test can see and replace things, also with process=True."""
+    here = job.using()
+    here.in_process = False
+    return here
+
+
+def _plain(job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, as they are in a payload."""
+    names = list(signature(job).parameters)[int(job.has_context) :]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return {
+        name: msgspec.json.decode(encode_payload(value, other=encode_other))
+        for name, value in given.items()
+    }
+
+
+def _options_said(job: Job[Any, Any]) -> dict[str, Any]:
+    """Return what ``using`` said, by the names of a ``NewJob``."""
+    declared = job.app.jobs[job.kind].options
+    said = {
+        name: getattr(job.options, name)
+        for name in declared.__struct_fields__
+        if name in job.options_said or getattr(job.options, name) != getattr(declared, name)
+    }
+    if said.get("dedupe") is True:  # the store has the key that is made of the arguments
+        del said["dedupe"]
+    return {("delay_seconds" if name == "delay" else name): value for name, value in said.items()}
+
+
+async def _next_due(store: Store, now: datetime) -> datetime | None:
+    """Return when the next scheduled or retrying job is due."""
+    due: list[datetime] = []
+    for state in (JobState.SCHEDULED, JobState.RETRYING):
+        cursor: str | None = None
+        while True:
+            page = await store.jobs(state=state, cursor=cursor, rows_max=1_000)
+            due += [view.run_at for view in page.rows if view.run_at and view.run_at > now]
+            cursor = page.cursor
+            if cursor is None:
+                break
+    return min(due, default=None)
