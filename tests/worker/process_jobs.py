@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -86,49 +85,7 @@ def ends(how: str) -> None:
             raise KeyboardInterrupt
 
 
-@app.job(process=True)
-async def leaves(what: str) -> int:
-    """Return, and leave behind what would not end by itself within the time of a test."""
-    await plain.submit(0)  # the child's store is open
-    loop = asyncio.get_running_loop()
-    match what:
-        case "a thread":
-            loop.run_in_executor(None, time.sleep, 600)
-        case "every thread of the pool":
-            for _ in range(64):
-                loop.run_in_executor(None, time.sleep, 600)
-        case "a stubborn task":
-            left.append(asyncio.create_task(stubborn()))
-        case "a stubborn generator":
-            left.append(generator := stubborn_generator())
-            await anext(generator)
-        case "a task that exits when it is cancelled":
-            left.append(asyncio.create_task(exits_when_cancelled()))
-    await asyncio.sleep(0)
-    return os.getpid()
-
-
 left: list[Any] = []
-
-
-async def stubborn() -> None:
-    while True:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(600)
-
-
-async def stubborn_generator() -> AsyncIterator[int]:
-    try:
-        yield 1
-    finally:
-        await stubborn()
-
-
-async def exits_when_cancelled() -> None:
-    try:
-        await asyncio.sleep(600)
-    finally:
-        sys.exit(4)
 
 
 @app.job(process=True, retry=QUICK)

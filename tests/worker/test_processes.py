@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,29 +19,22 @@ import pytest_asyncio
 
 from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
-from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
-from inturn.queue.ticket import Ticket
-from inturn.worker import children, quarantine, wire
+from inturn.worker import process_pool, quarantine
 from inturn.worker import worker as worker_module
-from inturn.worker.lease_clock import lease_now
-from inturn.worker.runs import Run
-from inturn.worker.watch import Watch
-from inturn.worker.way import LeaseWay
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 
-ROOT = Path(__file__).parents[2]
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+both_stores = pytest.mark.parametrize("jobs", ["sqlite", "postgres"], indirect=True)
 
 
-@pytest_asyncio.fixture(params=["sqlite", "postgres"])
+@pytest_asyncio.fixture
 async def jobs(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ModuleType]:
     """The module of jobs, its app on a store of this test; children find the same store."""
     url = f"sqlite:///{tmp_path / 'work.db'}"
-    if request.param == "postgres":
+    if getattr(request, "param", "sqlite") == "postgres":
         url = request.getfixturevalue("migrated_url")
     monkeypatch.setenv("INTURN_STORE", url)
     monkeypatch.delitem(sys.modules, "tests.worker.process_jobs", raising=False)
@@ -77,6 +67,14 @@ async def test_a_child_runs_one_job_after_another_and_ends_with_its_worker(
     await until(lambda: not is_alive(pid))
 
 
+async def test_a_signal_to_all_processes_is_left_to_the_worker(jobs: ModuleType) -> None:
+    async with working(jobs.app, concurrency=1):
+        _, pid = await result_of(jobs.where, 1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(pid, number)
+        assert await result_of(jobs.where, 2) == (2, pid)
+
+
 async def test_as_many_children_as_run_at_once_and_no_more(jobs: ModuleType) -> None:
     async with working(jobs.app, concurrency=3):
         tickets = [await jobs.where.submit(n) for n in range(30)]
@@ -87,7 +85,7 @@ async def test_as_many_children_as_run_at_once_and_no_more(jobs: ModuleType) -> 
 async def test_a_child_without_work_is_ended(
     jobs: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(children, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(process_pool, "IDLE_SECONDS", 0.2)
     async with working(jobs.app):
         _, pid = await result_of(jobs.where, 1)
         await until(lambda: not is_alive(pid))
@@ -104,26 +102,6 @@ async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleT
         _, other = await result_of(jobs.where, 1)
         assert other != pid
         assert worker.record.counts.failed == 0
-
-
-@pytest.mark.parametrize("seconds", [-0.001, 600], ids=["over", "good"])
-async def test_a_child_looks_by_itself_whether_the_lease_has_run_out(
-    jobs: ModuleType, seconds: float
-) -> None:
-    """The machine may have stood still since the worker looked."""
-    ticket = await jobs.where.submit(1)
-    [claim] = await jobs.app.run(lambda store: store.claim("default", jobs_max=1, worker="w"))
-    way = LeaseWay(await jobs.app.lend(), "w", Run(claim), claim.jobs[0], 60.0, jobs.app)
-    own = children.Children([jobs.where], Watch({}, loop_seconds_max=1.0))
-    await own.start()
-    try:
-        child = await own.take()
-        begin = wire.Begin(claim.lease.token, claim.jobs[0], lease_now() + seconds)
-        verdict = await own.attempt(child, begin, way)
-    finally:
-        await own.stop()
-    assert claim.jobs[0].id == ticket.id
-    assert type(verdict) is (Release if seconds < 0 else Done)
 
 
 async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process(
@@ -146,6 +124,7 @@ async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process
         assert await suspect.result(timeout=60) == "done"
 
 
+@both_stores
 async def test_a_context_works_over_the_line(jobs: ModuleType) -> None:
     async with working(jobs.app):
         said = await result_of(jobs.about)
@@ -199,26 +178,6 @@ async def test_a_task_beside_a_handler_ends_the_attempt_and_not_the_child(
     assert {int(one) for one in pids.read_text().split()} == {pid}
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        "a thread",
-        "every thread of the pool",
-        "a stubborn task",
-        "a stubborn generator",
-        "a task that exits when it is cancelled",
-    ],
-)
-async def test_an_attempt_in_a_child_ends_with_its_handler_though_that_left_something(
-    jobs: ModuleType, what: str
-) -> None:
-    async with working(jobs.app, concurrency=1):
-        first = await result_of(jobs.leaves, what)
-        assert await result_of(jobs.leaves, what) == first
-        assert (await result_of(jobs.where_async, 7)) == (7, first)
-    await until(lambda: not is_alive(first))
-
-
 async def test_a_handler_in_a_child_decides_what_becomes_of_its_job(
     jobs: ModuleType, tmp_path: Path
 ) -> None:
@@ -251,52 +210,7 @@ async def test_a_child_is_killed_at_its_timeout_with_all_that_it_started(
         assert (await result_of(jobs.where, 7))[0] == 7
 
 
-async def test_a_child_is_killed_at_its_timeout_although_the_loop_stands_still(
-    jobs: ModuleType, tmp_path: Path
-) -> None:
-    path = tmp_path / "pids"
-    async with working(jobs.app):
-        while not path.exists():
-            ticket = await jobs.hangs.submit(str(path))
-            await until(partial(_has_begun_or_ended, path, ticket))
-        pids = [int(pid) for pid in path.read_text().split()]
-        ends_at = time.monotonic() + 60
-        while any(map(is_alive, pids)) and time.monotonic() < ends_at:
-            time.sleep(0.01)  # noqa: ASYNC251 - as a handler does that blocks the loop
-        assert not any(map(is_alive, pids))
-        with pytest.raises(JobFailed, match="TimeoutError: it took longer than 1 s"):
-            await ticket.result(timeout=60)
-        assert (await result_of(jobs.where, 7))[0] == 7
-
-
-async def _has_begun_or_ended(path: Path, ticket: Ticket[Any]) -> bool:
-    is_dead = (await ticket.status()).state is JobState.DEAD
-    return is_dead or path.exists()  # noqa: ASYNC240
-
-
-@pytest.fixture
-def like_the_first_process() -> Iterator[None]:
-    """Let this process be given the orphans among its descendants, as in a container."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-@pytest.mark.usefixtures("like_the_first_process")
-async def test_what_was_killed_with_a_child_leaves_no_zombie_to_the_first_process(
-    jobs: ModuleType, tmp_path: Path
-) -> None:
-    path = tmp_path / "pids"
-    mine = await asyncio.create_subprocess_exec("sleep", "0.01")
-    async with working(jobs.app):
-        while not path.exists():
-            await reason_of(jobs.hangs, str(path))
-        for pid in path.read_text().split():
-            await until(lambda: not Path(f"/proc/{pid}").exists())  # noqa: B023
-    assert await mine.wait() == 0
-
-
+@both_stores
 async def test_a_child_whose_lease_is_lost_hears_of_it_or_is_killed(
     jobs: ModuleType, tmp_path: Path
 ) -> None:
@@ -309,6 +223,7 @@ async def test_a_child_whose_lease_is_lost_hears_of_it_or_is_killed(
         await until(lambda: path.read_text() == "lost" or not child.exists())
 
 
+@both_stores
 async def test_a_job_submitted_in_a_child_reaches_the_same_store(jobs: ModuleType) -> None:
     async with working(jobs.app):
         for n in range(2):
@@ -385,60 +300,6 @@ async def test_children_die_with_a_worker_that_is_killed(script: Path, tmp_path:
         worker.kill()
         await worker.wait()
     await until(lambda: not is_alive(pid))
-
-
-MOVING = """
-import asyncio, os
-import inturn
-
-app = inturn.App("sqlite:///work.db")
-
-@app.job(attempts=1)
-async def moves() -> None:
-    os.chdir("elsewhere")
-
-@app.job(process=True, attempts=1)
-def dies() -> None:
-    os._exit(3)
-
-@app.job(process=True)
-def submits() -> str:
-    moves.submit_sync()
-    return os.getcwd()
-
-async def main():
-    worker = inturn.Worker(app, concurrency=1)
-    running = asyncio.create_task(worker.run())
-    await (await moves.submit()).result(timeout=60)
-    try:
-        await (await dies.submit()).result(timeout=60)
-    except inturn.JobFailed:
-        pass
-    print(await (await submits.submit()).result(timeout=60))
-    worker.stop()
-    await running
-    await app.open()
-    found = await app.run(lambda store: store.jobs(kind="moves"))
-    print(len(found.rows), "in one store")
-
-if __name__ == "__main__":
-    asyncio.run(main())
-"""
-
-
-def test_a_child_begins_where_its_worker_did_though_a_handler_changed_the_folder(
-    tmp_path: Path,
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (tmp_path / "program.py").write_text(MOVING)
-    ran = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == [str(tmp_path), "2 in one store"]
-    assert not list(elsewhere.iterdir())
 
 
 def test_a_job_that_a_child_could_not_find_is_refused_when_it_is_declared() -> None:

@@ -19,11 +19,10 @@ from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome
 from inturn.policy.verdict import Done, Release, Verdict
-from inturn.worker import wire
 from inturn.worker.attempt import Attempts
-from inturn.worker.children import Children
 from inturn.worker.loop_end import LoopEnd
 from inturn.worker.parting import STILL_RUNS, cancel_all
+from inturn.worker.process_pool import ChildPool
 from inturn.worker.runs import Run, Runs, released
 from inturn.worker.volume import Volume, chars_of
 from inturn.worker.way import LeaseWay
@@ -102,7 +101,7 @@ class Hands:
     def __init__(
         self,
         attempts: Mapping[str, Attempts],
-        children: Mapping[str, Children],
+        children: Mapping[str, ChildPool],
         *,
         make_way: Callable[[Run, LeasedJob], LeaseWay],
         rouse: Callable[[], None],
@@ -341,7 +340,7 @@ class Hands:
         return on_thread
 
     async def _in_child(
-        self, run: Run, children: Children, leased: LeasedJob, way: LeaseWay
+        self, run: Run, children: ChildPool, leased: LeasedJob, way: LeaseWay
     ) -> Outcome:
         """Make an attempt in a child process."""
         began = perf_counter()
@@ -351,8 +350,7 @@ class Hands:
             if self.is_stopping or not run.is_ours:  # by now: to start a child may take long
                 children.keep(child)
                 return released(leased)
-            begin = wire.Begin(run.lease.token, leased, run.kept_until)
-            verdict = await children.attempt(child, begin, way)
+            verdict = await children.attempt(child, run.lease.token, leased, way)
         except Exception as error:
             verdict = self._attempts[leased.kind].failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)

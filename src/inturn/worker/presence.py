@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from time import monotonic
 
 import inturn
 from inturn.model import bounds
@@ -18,7 +17,6 @@ from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.queue.app import App
 from inturn.store.protocol import Store
-from inturn.worker.guard import Guard
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.process import identity, is_gone
@@ -26,7 +24,6 @@ from inturn.worker.runs import Runs
 from inturn.worker.vitals import UNUSABLE, Vitals
 
 LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker begins or ends
-GUARD_SECONDS_MAX = 1.5  # for what ends the children of a worker that was killed
 
 
 class Presence:
@@ -43,12 +40,11 @@ class Presence:
         queues: Sequence[str],
         runs: Runs,
         vitals: Vitals,
-        guard: Guard,
         lost: Callable[[Sequence[Lease]], None],
         reclaimed: Callable[[Reclaimed], None],
     ) -> None:
         self._app, self._name, self._queues = app, name, queues
-        self._runs, self._vitals, self._guard = runs, vitals, guard
+        self._runs, self._vitals = runs, vitals
         self._lost, self._reclaimed = lost, reclaimed
         self._loop: asyncio.AbstractEventLoop
 
@@ -124,7 +120,7 @@ class Presence:
             queues=tuple(self._queues),
             kinds=tuple(sorted(self._app.jobs)),
             running=self._runs.in_hand,
-            process=identity(os.getpid(), *self._guard.pids),
+            process=identity(os.getpid()),
         )
 
     def prolonged(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
@@ -154,13 +150,9 @@ class Presence:
 
 
 async def _gone(store: Store) -> list[str]:
-    """Return the processes of workers that are gone, when what guards their children is, too."""
+    """Return the processes of workers that are gone for sure; the kernel killed their children."""
     named = {one.process for one in await store.workers() if one.process}
-    dead = [one for one in named if is_gone(one, first_only=True)]
-    wait_until = monotonic() + GUARD_SECONDS_MAX
-    while not all(map(is_gone, dead)) and monotonic() < wait_until:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-    return [one for one in dead if is_gone(one)]
+    return [one for one in named if is_gone(one)]
 
 
 def named(name: str | None) -> str:

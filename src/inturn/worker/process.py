@@ -8,32 +8,25 @@ from pathlib import Path
 _PROC = Path("/proc")
 
 
-def identity(*pids: int) -> str:
-    """Name processes of this machine, as nobody else is named until it is started again.
+def identity(pid: int) -> str:
+    """Name a process of this machine, as no other is named until it is started again.
 
-    Empty where the system does not say, or when one of them has ended.
+    Empty where the system does not say, or when it has ended.
     """
     machine = _machine()
     try:
-        started = [(pid, _started(pid)) for pid in pids]
+        ticks = _started(pid)
     except OSError:
         return ""
-    if machine is None or any(ticks is None for _, ticks in started):
-        return ""
-    return " ".join([machine, *(f"{pid}:{ticks}" for pid, ticks in started)])
+    return "" if machine is None or ticks is None else f"{machine} {pid}:{ticks}"
 
 
-def is_gone(named: str, *, first_only: bool = False) -> bool:
-    """Whether the processes of an ``identity`` are gone for sure; in any doubt they are not.
-
-    ``first_only``: whether the first of them is, whatever became of the others.
-    """
-    boot, namespace, *processes = named.split() or ["", ""]
-    if not processes or f"{boot} {namespace}" != _machine():
+def is_gone(named: str) -> bool:
+    """Whether the process of an ``identity`` is gone for sure; in any doubt it is not."""
+    machine, _, process = named.rpartition(" ")
+    if not machine or machine != _machine():
         return False
-    return all(
-        _is_gone(*map(int, one.split(":"))) for one in processes[: 1 if first_only else None]
-    )
+    return _is_gone(*map(int, process.split(":")))
 
 
 def _machine() -> str | None:

@@ -19,7 +19,6 @@ from inturn.policy.verdict import Retry
 from inturn.queue.app import App
 from inturn.worker.attempt import Attempts, Observer
 from inturn.worker.beside import beside
-from inturn.worker.children import Children
 from inturn.worker.declared import checked_app, codes_of, queues_of
 from inturn.worker.hands import SLOW_SECONDS, Hands
 from inturn.worker.last_look import LastLook
@@ -27,6 +26,7 @@ from inturn.worker.lease_clock import lease_now
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.presence import Presence, named
+from inturn.worker.process_pool import ChildPool
 from inturn.worker.quarantine import Quarantine
 from inturn.worker.ready import Ready
 from inturn.worker.record import Record
@@ -90,7 +90,7 @@ class Worker:
         self._quarantine = Quarantine(self.queues)
         self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
         in_processes = [job for job in app.jobs.values() if job.in_process]
-        self._children = Children(in_processes, self._watch)
+        self._children = ChildPool(in_processes)
         random = Random()
         self._attempts = {
             kind: Attempts(job, random, watch=self._watch, observer=observer)
@@ -114,7 +114,6 @@ class Worker:
             queues=self.queues,
             runs=self._runs,
             vitals=self.vitals,
-            guard=self._children.guard,
             lost=self._lose,
             reclaimed=self._take_back,
         )
