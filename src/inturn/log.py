@@ -139,6 +139,9 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 event.attempts_max,
                 event.delay_seconds,
             )
+        case worker_events.JobDone():
+            said = "worker %s: job %s (%s) done in %.3f s"
+            log.info(said, event.worker, event.job, event.kind, event.seconds)
         case worker_events.Died():
             _say(
                 log,
@@ -217,13 +220,11 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     )
 
 
-def log_namesake(worker: str, where: str) -> None:
-    """Say that two workers most likely have one name."""
-    logging.getLogger(WORKER).warning(
-        "worker %s: there is another of this name, %s. If that still runs, give one of the two "
-        "another --name: `inturn workers`, errors and the log take them for one.",
-        worker,
-        where,
+def log_counts(worker: str, done: int, failed: int, seconds: float) -> None:
+    """Say how much a worker has done lately."""
+    more = f", {failed:,} failed" if failed else ""
+    logging.getLogger(WORKER).info(
+        "worker %s: %s done in the last %.0f s%s", worker, _jobs(done), seconds, more
     )
 
 

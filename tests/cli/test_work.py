@@ -404,34 +404,12 @@ def test_the_garbage_collector_leaves_alone_what_the_program_has_imported(
     assert int(threshold) == every
 
 
-@pytest.mark.parametrize(("processes", "first"), [("1", "w1"), ("2", "w1-1")])
-def test_a_second_worker_of_a_name_is_warned_of_and_works(processes: str, first: str) -> None:
-    def seen() -> str:
-        """Wait until the first has beaten; the end of the second takes it off the list."""
-        while True:
-            for view in on_store(STORE, lambda store: store.workers()):
-                if view.id == first:
-                    return f"process {view.pid} on {view.host}, seen "
-            time.sleep(0.01)
-
-    named = ("shop:app", "--name", "w1", "--processes", processes, "--sweep", "200ms")
-    submit("order", '{"n": 1, "waits_for": "end"}')
-    running = start("work", *named)
-    try:
-        until_begun()
-        where = seen()
-        ran = work(*named)
-        assert (ran.code, ran.err.count("there is another of this name")) == (0, 1)
-        assert f"worker w1: there is another of this name, {where}" in ran.err
-        assert seen() == where
-        assert where in str(events(work(*named, "--json"))[0]["namesake"])
-        assert seen() == where
-        assert "another" not in work("shop:app", "--name", "w2").err
-        Path("end").touch()
-        running.send_signal(signal.SIGTERM)
-        _, said = running.communicate(timeout=120)
-        assert (running.returncode, said.count("another")) == (0, 0)
-    finally:
-        running.kill()
-        running.communicate()
-    assert "another" not in work(*named).err
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_with_verbose_a_line_is_logged_for_each_job(processes: str) -> None:
+    submit("order", '{"n": 1}')
+    submit("order", '{"n": 2}')
+    done = r"worker \S+: job \S+ \(order\) done in \d\.\d+ s"
+    ran = work("shop:app", "--processes", processes, "-v")
+    assert len(re.findall(done, ran.err)) == 2
+    submit("order", '{"n": 3}')
+    assert re.findall(done, work("shop:app", "--processes", processes).err) == []

@@ -192,6 +192,7 @@ def start() -> None:
 
 
 def go_on(name: str) -> None:
+    (folder() / f"going-{name}").touch()
     while not may_end(name):
         time.sleep(0.01)
     effect("ended", name, 1)
@@ -199,8 +200,10 @@ def go_on(name: str) -> None:
 
 def terminate() -> None:
     """Fork a process that would go on, terminate it, and write what it ended with."""
-    child = fork.Process(target=time.sleep, args=[SECONDS_MAX])
+    child = fork.Process(target=go_on, args=["child"])
     child.start()
+    while not (folder() / "going-child").exists():
+        time.sleep(0.01)
     child.terminate()
     child.join()
     effect("ended", "child", child.exitcode)

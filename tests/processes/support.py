@@ -25,7 +25,7 @@ from inturn.model.worker import WorkerView
 from inturn.queue.job import Call
 from inturn.store.address import connect
 from inturn.store.protocol import Store
-from inturn.worker.signals import SAME_SECONDS
+from inturn.worker.stop_signals import SAME_SECONDS
 from tests.cli.support import COMMAND, INHERITED
 
 ROOT = Path(__file__).parents[2]

@@ -11,16 +11,7 @@ from tests.processes import rude
 from tests.processes.support import Place, WorkerProcess, until
 
 RUDE = "tests.processes.rude:app"
-PATIENT = "tests.processes.rude_and_patient:app"
-
-LEAVING = [
-    rude.leave_thread,
-    rude.leave_task,
-    rude.leave_blocking_task,
-    rude.leave_pool,
-    rude.leave_pool_on_thread,
-    rude.leave_process,
-]
+LEAVING = [rude.leave_thread, rude.leave_task, rude.leave_pool_on_thread, rude.leave_process]
 
 
 @pytest.mark.parametrize("job", LEAVING, ids=lambda job: job.kind)
@@ -51,7 +42,7 @@ def test_what_does_not_keep_a_process_from_ending_is_cut_off_without_a_word(
     assert not sqlite_place.effects("ended", "something")
 
 
-def test_a_crew_ends_although_a_handler_left_something(sqlite_place: Place) -> None:
+def test_a_process_of_several_ends_although_a_handler_left_something(sqlite_place: Place) -> None:
     crew = _worker_with_left(sqlite_place, rude.leave_thread, "--processes", "2")
     assert crew.ended() == 0
     [left] = crew.events("left_behind")
@@ -59,46 +50,55 @@ def test_a_crew_ends_although_a_handler_left_something(sqlite_place: Place) -> N
     assert not sqlite_place.views()
 
 
-@pytest.mark.parametrize("job", [rude.leave_thread, rude.leave_task], ids=lambda job: job.kind)
 def test_a_worker_that_fails_says_so_and_ends_although_a_handler_left_something(
-    sqlite_place: Place, job: Job[[str], None]
+    sqlite_place: Place,
 ) -> None:
     sqlite_place.submit(rude.spoil_the_end.call())
-    worker = _worker_with_left(sqlite_place, job)
+    worker = _worker_with_left(sqlite_place, rude.leave_thread)
     assert worker.ended() == 1
     assert "a worker stops, failed: ValueError: spoilt" in worker.errors
     assert worker.events("left_behind")
 
 
-def test_what_a_handler_left_may_end_by_itself(sqlite_place: Place) -> None:
-    worker = _worker_with_left(sqlite_place, rude.leave_thread, target=PATIENT)
-    worker.heard("stopped")
-    sqlite_place.let_end("something")
-    assert worker.ended() == 0
-    assert sqlite_place.effects("ended", "something")
-    assert sqlite_place.effects("left", "process")
-    assert not worker.events("left_behind")
-
-
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_worker_whose_output_a_handler_closed_goes_on_and_ends_well(
-    sqlite_place: Place, processes: str
+def test_a_task_of_a_handler_that_exits_is_a_failed_attempt_and_the_worker_goes_on(
+    sqlite_place: Place,
 ) -> None:
-    worker = sqlite_place.work("--processes", processes, target=RUDE)
-    sqlite_place.submit(rude.close_output.call())
-    until(lambda: sqlite_place.effects("closed", "output"))
-    sqlite_place.submit(rude.leave_docile_task.call("something"))
-    sqlite_place.until_done()
+    place = sqlite_place
+    worker = place.work(target=RUDE)
+    place.submit(rude.hold.call("neighbour"))
+    place.began("neighbour")
+    place.submit(rude.exit_in_task.call(3))
+    died = worker.heard("died")
+    assert (died["kind"], "SystemExit" in died["reason"]) == ("exit_in_task", True)
+    place.let_end("neighbour")
+    until(lambda: not place.left())
+    assert len(place.effects("began", "neighbour")) == 1
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
-    assert "lost sys.stderr" not in worker.errors
 
 
-def _worker_with_left(
-    place: Place, job: Job[[str], None], *arguments: str, target: str = RUDE
-) -> WorkerProcess:
+def test_a_worker_that_a_handler_cancels_gives_back_what_it_holds_and_says_so(
+    place: Place,
+) -> None:
+    worker = place.work("--lease", "10m", target=RUDE)
+    place.submit(rude.hold_thread.call("h"))
+    place.began("h")
+    place.submit(rude.cancel_all.call("all"))
+    assert worker.ended() == 1
+    [line] = [line for line in worker.errors.splitlines() if line.startswith("inturn: ")]
+    assert "a handler cancelled the worker's own tasks" in line
+    assert "Traceback" not in worker.errors
+    assert not place.running()
+    assert not place.views()
+    place.let_end("h")
+    other = place.work("--lease", "10m", target=RUDE)
+    place.until_done()
+    assert {one.pid for one in place.effects("ended")} == {other.pid}
+
+
+def _worker_with_left(place: Place, job: Job[[str], None], *arguments: str) -> WorkerProcess:
     """Return a worker that has run a job that left something, and was told to stop."""
-    worker = place.work(*arguments, target=target)
+    worker = place.work(*arguments, target=RUDE)
     place.submit(job.call("something"))
     until(lambda: not place.left())
     worker.signal(signal.SIGTERM)

@@ -40,8 +40,7 @@ def reader(url: str, tmp_path: Path) -> Iterator[tuple[Place, str]]:
         connection.execute("drop role reader")
 
 
-@pytest.mark.parametrize("more", [[], ["--drain"], ["--processes", "2"]], ids=" ".join)
-@pytest.mark.parametrize("jobs", [0, 1])
+@pytest.mark.parametrize(("more", "jobs"), [(["--drain"], 1), (["--processes", "2"], 0)])
 def test_a_worker_that_may_only_read_ends_with_that(
     reader: tuple[Place, str], more: list[str], jobs: int
 ) -> None:

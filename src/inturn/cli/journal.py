@@ -15,7 +15,7 @@ from rich.text import Text
 
 from inturn.cli.streams import set_output_apart
 from inturn.cli.text import count, duration, fields, make_console, name_text, plain, print_to
-from inturn.log import WORKER, log_namesake, log_queues_unknown, log_store_left
+from inturn.log import WORKER, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
 _NAMES_SHOWN = 8
@@ -23,7 +23,7 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 class Journal:
-    """Listens to a worker or a crew. A member's journal leaves beginning and end to the parent.
+    """Listens to a worker or a supervisor, which tells of beginning and end for its processes.
 
     With ``keeps_output`` its JSON is alone on standard output, whatever handlers print.
     """
@@ -78,7 +78,7 @@ class Journal:
                 raise
 
     def _write(self, event: WorkerEvent) -> None:
-        """Write a line in one piece, for the processes of a crew share their output."""
+        """Write a line in one piece, for several processes share their output."""
         document = {"at": datetime.now(UTC)} | msgspec.to_builtins(event)
         lines = self._apart or sys.stdout
         with contextlib.suppress(OSError):  # nobody reads it: no reason to stop working
@@ -105,8 +105,6 @@ class Journal:
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
-        if event.namesake:
-            log_namesake(event.worker, event.namesake)
 
     def _print(self, shown: RenderableType) -> None:
         with contextlib.suppress(OSError):

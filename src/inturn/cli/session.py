@@ -54,7 +54,7 @@ class Session:
         """The App, imported, if one was named."""
         if not self.target:
             return None
-        from inturn.worker.target import find_app
+        from inturn.worker.app_target import find_app
 
         with contextlib.redirect_stdout(sys.stderr):  # its module may print; our output is our own
             return find_app(self.target, Path.cwd())[1]

@@ -69,6 +69,9 @@ ProcessesOption = Annotated[
     ),
 ]
 DrainOption = Annotated[bool, typer.Option("--drain", help="Stop when no job is ready.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Log each job that is done, not a count.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
 LeaseOption = Annotated[
     float,
@@ -147,6 +150,7 @@ def work(
     concurrency: ConcurrencyOption = 100,
     processes: ProcessesOption = "1",
     drain: DrainOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
     lease: LeaseOption = bounds.LEASE_SECONDS_DEFAULT,
     sweep: SweepOption = 10.0,
@@ -170,14 +174,14 @@ def work(
         target=target,
         folder=str(Path.cwd()),
         name=name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
-        is_named=bool(name),
         store=store or None,
         store_named_by=_named_by(context) if store else "",
         queues=tuple(queue) if queue else None,
         concurrency=concurrency,
         lease_seconds=lease,
         sweep_seconds=sweep,
-        until_empty=drain,
+        drain=drain,
+        verbose=verbose,
     )
     # A handler may change the working directory.
     health_file = None if health_file is None else health_file.absolute()
@@ -185,52 +189,45 @@ def work(
     number = _number(processes)
     if number == 1:
         _alone(settings, desk, as_json=as_json)
-    elif code := asyncio.run(_crew(settings, desk, number, as_json=as_json)):
+    elif code := asyncio.run(_supervise(settings, desk, number, as_json=as_json)):
         raise typer.Exit(code)
 
 
 def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
     """Work in this process."""
     from inturn.worker.health import HealthDesk, HealthThread
-    from inturn.worker.shift import Shift
-    from inturn.worker.signals import SignalThread
+    from inturn.worker.work_process import WorkProcess
 
     journal = Journal(as_json=as_json, keeps_output=True)
-    shift = Shift(settings, journal)
+    process = WorkProcess(settings, journal)
     journal.open_log()
     code = 0
     try:
         with exit_on_error(), contextlib.ExitStack() as stack:
             if desk.file is not None or desk.port is not None:
-                health = HealthDesk(shift.worker.vitals.health, **msgspec.structs.asdict(desk))
+                health = HealthDesk(process.worker.vitals.health, **msgspec.structs.asdict(desk))
                 stack.enter_context(HealthThread(health))
-            stack.enter_context(SignalThread(shift.signalled))
-            shift.run()
+            process.run()
     except typer.Exit as end:
         code = end.exit_code
-    shift.leave(code)
+    process.leave(code)
     journal.close()
     if code:
         raise typer.Exit(code)
 
 
-async def _crew(settings: WorkSettings, desk: _Desk, processes: int, *, as_json: bool) -> int:
+async def _supervise(settings: WorkSettings, desk: _Desk, processes: int, *, as_json: bool) -> int:
     """Work in several processes, of which this is the parent."""
-    from inturn.worker.crew import Crew
     from inturn.worker.health import HealthDesk
+    from inturn.worker.supervisor import Supervisor
 
     journal = Journal(as_json=as_json)
     journal.open_log()
-    crew = Crew(
-        settings,
-        processes=processes,
-        command=MEMBER,
-        listener=journal,
-        as_json=as_json,
-        debug=False,
+    supervisor = Supervisor(
+        settings, processes=processes, command=MEMBER, listener=journal, as_json=as_json
     )
-    async with HealthDesk(crew.health, **msgspec.structs.asdict(desk)).open():
-        return await crew.run()
+    async with HealthDesk(supervisor.health, **msgspec.structs.asdict(desk)).open():
+        return await supervisor.run()
 
 
 def _named_by(context: typer.Context) -> str:

@@ -30,8 +30,8 @@ class Crew:
     async def start(self, name: str) -> None:
         """Start a worker, on a line whose end is its end, however the demo is ended."""
         # Imported here, so that the commands that run no worker start fast.
-        from inturn.worker.line import Begin, spoken
         from inturn.worker.settings import WorkSettings
+        from inturn.worker.supervisor import Begin, line
 
         settings = WorkSettings(
             target=TARGET,
@@ -42,9 +42,9 @@ class Crew:
             lease_seconds=LEASE_SECONDS,
             sweep_seconds=SWEEP_SECONDS,
         )
-        begin = Begin(settings, as_json=False, debug=False, crew_is_up=False)
-        line, its = socket.socketpair()
-        self._lines.append(line)
+        begin = Begin(settings, as_json=False)
+        mine, its = socket.socketpair()
+        self._lines.append(mine)
         with its, self._log.open("ab") as log:
             self._processes[name] = await asyncio.create_subprocess_exec(
                 *COMMAND,
@@ -54,8 +54,7 @@ class Crew:
                 stderr=log,
                 process_group=0,  # Ctrl-C is for the demo, which stops them
             )
-        line.sendall(spoken(begin))
-        line.shutdown(socket.SHUT_RD)  # what it reports is not needed: the diary tells
+        mine.sendall(line(begin))  # what it reports is not read: the diary tells
 
     def name_of(self, pid: int) -> str:
         """Return the name of the worker with a process id."""

@@ -1,8 +1,7 @@
 """What happens to a worker, as typed data for those who listen: the log, the command, a test.
 
-A listener is called on the worker's loop; of a store that went or came, of an upkeep that failed
-and of a stop, on a thread of its own, so that it holds up neither leases nor the stop. Each event
-says which worker it is about.
+A listener is called where it happens, on the worker's loop or a thread of its own, and should be
+quick. Each event says which worker it is about.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def _tag(name: str) -> str:
 
 
 class WorkerEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_tag):
-    """Something happened to a worker, or to the crew of this name."""
+    """Something happened to a worker, or to several processes of this name."""
 
     worker: str
 
@@ -41,12 +40,11 @@ class Counts(msgspec.Struct, kw_only=True):
 
 
 class Started(WorkerEvent, frozen=True, kw_only=True):
-    """A worker, or a crew of so many processes, works from now on. The store has no password.
+    """A worker, or so many processes, works from now on. The store has no password.
 
     ``store_named_by``: the flag, the variable or the file that does, if it is not the app itself.
     ``store_left``: the one that the app names, if it is another.
     ``queues_unknown``: those that no job is declared on, and that the store does not have.
-    ``namesake``: where another worker of this name was seen a moment ago, if one was.
     """
 
     app: str
@@ -60,7 +58,6 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     store_named_by: str | None = None
     store_left: str | None = None
     queues_unknown: tuple[str, ...] = ()
-    namesake: str | None = None
 
 
 class Failure(WorkerEvent, frozen=True, kw_only=True):
@@ -72,6 +69,17 @@ class Failure(WorkerEvent, frozen=True, kw_only=True):
     key: str | None
     attempt: int
     traceback: str | None = None
+
+
+class JobDone(WorkerEvent, frozen=True, kw_only=True):
+    """A job is done; told with ``--verbose`` only."""
+
+    job: UUID
+    queue: str
+    kind: str
+    key: str | None
+    attempt: int
+    seconds: float
 
 
 class AttemptFailed(Failure, frozen=True, kw_only=True):
@@ -126,7 +134,7 @@ class StoreBack(WorkerEvent, frozen=True, kw_only=True):
 class Stopping(WorkerEvent, frozen=True, kw_only=True):
     """Nothing more is claimed, and what runs is finished. ``why`` names who wanted it.
 
-    ``is_member``: a process of a crew, which no second signal hurries. ``seconds_max``: so long
+    ``is_member``: a process of several, which no second signal hurries. ``seconds_max``: so long
     what runs may take before it is given back, if there is a bound.
     """
 
@@ -143,10 +151,10 @@ class StoppingNow(WorkerEvent, frozen=True, kw_only=True):
 
 
 class MemberDied(WorkerEvent, frozen=True, kw_only=True):
-    """A process of a crew ended by itself; ``restart_seconds`` later another takes its place.
+    """A process of several ended by itself; ``restart_seconds`` later another takes its place.
 
-    ``pid``: 0 if it could not even be started. ``restart_seconds``: None if none does, for it was
-    the first and had not begun.
+    ``pid``: 0 if it could not even be started. ``restart_seconds``: None if none does: it was the
+    first and had not begun, or this was a drain.
     """
 
     pid: int
@@ -155,9 +163,9 @@ class MemberDied(WorkerEvent, frozen=True, kw_only=True):
 
 
 class Stopped(WorkerEvent, frozen=True, kw_only=True):
-    """A worker, or a crew, has ended.
+    """A worker, or several processes, has ended.
 
-    ``members_died``: so many processes of a crew ended without their last report, so that the
+    ``members_died``: so many processes ended without their last report, so that the
     counts are the least that was done.
     """
 

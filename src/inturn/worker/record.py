@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inturn.log import guarded, log_result_lost, log_worker_event
+from inturn.log import guarded, log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
-from inturn.worker.herald import Herald
 from inturn.worker.parting import STILL_RUNS
 
 EVENT_CHARS_MAX = 700
 TRACEBACK_CHARS_MAX = 2_000
-
-UNAWAITED = (
-    *(events.StoreTroubled, events.StoreBack, events.PruneFailed),
-    *(events.Stopping, events.StoppingNow, events.Stopped),
-)
-"""What is told while leases have to be kept or the worker is to stop: nobody waits for a reader."""
 
 
 class Record:
@@ -29,7 +22,8 @@ class Record:
     def __init__(self, worker: str, listeners: Sequence[events.Listener] = ()) -> None:
         self.counts = events.Counts()
         self._worker = worker
-        self._herald = Herald((log_worker_event, *listeners))
+        self._listeners = (log_worker_event, *listeners)
+        self.tells_done = False  # of each job that is done, too
 
     def settled(self, said: Iterable[Settlement]) -> None:
         """Take in what the store was told and took."""
@@ -41,6 +35,8 @@ class Record:
                     if verdict.result_lost is not None:
                         job = outcome.job
                         guarded(log_result_lost, job.kind, job.id, verdict.result_lost)
+                    if self.tells_done:
+                        self._tell_done(outcome)
                 else:
                     self._not_done(outcome)
 
@@ -62,18 +58,25 @@ class Record:
 
     def tell(self, event: events.WorkerEvent) -> None:
         """Tell every listener; what one of them raises harms nothing else."""
-        if isinstance(event, UNAWAITED):
-            self._herald.tell(event)
-        else:
-            self.tell_here(event)
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except BaseException as error:  # SystemExit, say: a listener does not end a worker
+                guarded(log_listener_failure, listener, error)
 
-    def tell_here(self, event: events.WorkerEvent) -> None:
-        """Tell every listener on this thread, for as long as that takes."""
-        self._herald.tell_here(event)
-
-    def is_told(self, seconds_max: float = 0.0) -> bool:
-        """Say whether all is told that nobody waits for; wait so long for it."""
-        return self._herald.is_told(seconds_max)
+    def _tell_done(self, outcome: Outcome) -> None:
+        job = outcome.job
+        self.tell(
+            events.JobDone(
+                worker=self._worker,
+                job=job.id,
+                queue=job.queue,
+                kind=job.kind,
+                key=job.key,
+                attempt=job.attempt,
+                seconds=outcome.seconds,
+            )
+        )
 
     def _not_done(self, outcome: Outcome) -> None:
         job, verdict = outcome.job, outcome.verdict

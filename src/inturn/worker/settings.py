@@ -1,4 +1,4 @@
-"""What a worker process is to do: said on the command line, or by a crew's parent."""
+"""What a worker process is to do: the options of ``inturn work``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inturn.model import bounds, worker_events
 from inturn.model.errors import AppNotFound, InvalidStoreURL
 from inturn.queue.app import App
 from inturn.store.address import anchored, connect, is_same, without_password
-from inturn.worker.target import find_app
+from inturn.worker.app_target import find_app
 from inturn.worker.worker import Worker
 
 
@@ -32,15 +32,14 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     folder: str
     name: str
-    is_named: bool = False  # by a person, so that another may have the name
     store: str | None = None  # None: the app's own
     store_named_by: str = ""  # the flag, the variable or the file that names it
     queues: tuple[str, ...] | None = None  # None: those that the app's jobs are declared on
     concurrency: int = 100
     lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     sweep_seconds: float = 10.0
-    until_empty: bool = False
-    heir_of: str | None = None  # who had its place in a crew before, and is dead
+    drain: bool = False  # stop when nothing is left to run now
+    verbose: bool = False  # tell of every job that is done
 
     def worker(self, listener: worker_events.Listener) -> tuple[Found, Worker]:
         """Import the app and make its worker; return what was found, too."""

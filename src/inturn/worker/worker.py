@@ -130,21 +130,18 @@ class Worker:
         self,
         *,
         until_empty: bool = False,
-        heir_of: str | None = None,
         began: Callable[[], None] = lambda: None,
-        emptied: Callable[[], None] = lambda: None,
     ) -> None:
         """Work until told to stop; then release what has not started and finish what has.
 
-        ``until_empty``: stop as well when nothing is left that may be run now, and call ``emptied``
-        before the stop hooks. ``heir_of``: nor is leased to workers of this name, or of this name
-        and a number, who are dead. ``began``: called when the start hooks have run and work begins:
-        the store has answered the first claim, or is to be asked again; one that may never be used
-        is an error. Cancelled, it gives back what runs, as by ``stop_now``. It runs once.
+        ``until_empty``: stop as well when nothing is left that may be run now. ``began``: called
+        when the start hooks have run and work begins: the store has answered the first claim, or is
+        to be asked again; one that may never be used is an error. Cancelled, it gives back what
+        runs, as by ``stop_now``. It runs once.
         """
         self._once.enter()
         until_empty = until_empty or self._last_look.is_wanted
-        self._last_look = LastLook(emptied, until_empty=until_empty, heir_of=heir_of)
+        self._last_look = LastLook(until_empty=until_empty)
         self._began = began
         self._loop = asyncio.get_running_loop()
         waking = self._waking = Waking(self._ready)
@@ -301,11 +298,8 @@ class Worker:
         """
         if not (self._last_look.is_wanted and self._is_done()) or self._ready:
             return False
-        if await self._last_look.is_left(self._store, heir=self.name):
-            return False
         if self._last_look.is_last():
             self.stop()
-            self._last_look.emptied()
             return True
         self._take_back(await self._store.reclaim())  # no sweep may have come since leases ran out
         return True

@@ -1,0 +1,337 @@
+"""``inturn work --processes N``: starts worker processes, starts those again that die.
+
+The supervisor imports nothing of the app's and touches no store, so that no job harms it. It tells
+a process what to do by signals: SIGTERM to finish what runs, SIGQUIT to give it back. A process
+reports over a socket, its standard input, a JSON document a line. When the supervisor dies,
+however it dies, the socket is closed, and then the processes stop too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from time import monotonic
+
+import msgspec
+
+from inturn.log import guarded, log_counts, log_listener_failure, log_worker_event
+from inturn.model import bounds
+from inturn.model.admissible import check_name
+from inturn.model.worker_events import (
+    Counts,
+    Listener,
+    MemberDied,
+    Started,
+    Stopped,
+    Stopping,
+    StoppingNow,
+    WorkerEvent,
+)
+from inturn.policy.raised import describe
+from inturn.policy.restart import died_young, restart_seconds
+from inturn.worker.pulse import Health
+from inturn.worker.settings import WorkSettings
+from inturn.worker.stop_signals import StopSignals
+from inturn.worker.work_process import COUNT_SECONDS, END_SECONDS_MAX, end_process
+
+KILL_SECONDS = END_SECONDS_MAX + 1.0  # a process ends itself before that, unless it is stopped
+SILENCE_SECONDS_MAX = 5.0  # of a process that lives: it reports twice a second
+REPORT_BYTES_MAX = 1 << 30  # one names every kind of its app
+STARTS_DIGITS_MAX = 9  # of how often a place was taken anew, which is part of a worker's name
+FAILED = 1
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """To a process, on its first line: what to do, and whether to write events as JSON."""
+
+    settings: WorkSettings
+    as_json: bool
+
+
+class Report(msgspec.Struct, frozen=True):
+    """From a process: how it does, what became of its jobs so far, and once, that it has begun."""
+
+    health: Health
+    counts: Counts
+    running: int
+    started: Started | None = None
+
+
+_reports = msgspec.json.Decoder(Report)
+
+
+def line(document: Begin | Report) -> bytes:
+    """Return what goes over the socket."""
+    return msgspec.json.encode(document) + b"\n"
+
+
+class Supervisor:
+    """Keeps so many processes, each with a worker of its own.
+
+    The first is started alone: what keeps one from working (an import, the store) is then said
+    once, and no other is started. Later, one that dies is started again, for ever; but not in a
+    drain, which is then to be run again for what was in its hands.
+    """
+
+    def __init__(
+        self,
+        settings: WorkSettings,
+        *,
+        processes: int,
+        command: Sequence[str],
+        listener: Listener,
+        as_json: bool,
+    ) -> None:
+        room = len(f"-{processes}") + len(".") + STARTS_DIGITS_MAX
+        check_name("worker name", settings.name, bounds.WORKER_CHARS_MAX - room)
+        self._settings, self._count, self._command = settings, processes, command
+        self._listeners = (log_worker_event, listener)
+        self._as_json = as_json
+        self._processes: dict[int, WorkerProcess] = {}
+        self._counts = Counts()  # of processes that are gone
+        self._died = 0
+        self._code = 0
+        self._began_at = monotonic()
+        self._loop: asyncio.AbstractEventLoop
+        self._stopped, self._first_has_begun = asyncio.Event(), asyncio.Event()
+        self.order: signal.Signals | None = None  # what every process was told
+
+    async def run(self) -> int:
+        """Work until told to stop; return what to leave with."""
+        self._loop = asyncio.get_running_loop()
+        with StopSignals() as signals:
+            threading.Thread(target=self._obey, args=[signals], daemon=True).start()
+            keeping = [asyncio.create_task(self._keep(1))]
+            begun = asyncio.create_task(self._first_has_begun.wait())
+            await asyncio.wait([keeping[0], begun], return_when=asyncio.FIRST_COMPLETED)
+            begun.cancel()
+            if self._first_has_begun.is_set():
+                keeping += [asyncio.create_task(self._keep(n)) for n in range(2, self._count + 1)]
+            counting = asyncio.create_task(self._log_counts())
+            await asyncio.gather(*keeping)
+            counting.cancel()
+        if self._first_has_begun.is_set():
+            seconds = monotonic() - self._began_at
+            self._tell(
+                Stopped(
+                    worker=self._settings.name,
+                    counts=self._counts,
+                    seconds=seconds,
+                    members_died=self._died,
+                )
+            )
+        return self._code
+
+    def health(self) -> Health:
+        """Judge by the worst of the processes."""
+        now = monotonic()
+        if len(self._processes) < self._count:
+            return Health(healthy=False, why="not all of its processes have begun")
+        for process in self._processes.values():
+            health = process.health(now)
+            if not health.healthy:
+                return Health(healthy=False, why=f"worker {process.name}: {health.why}")
+        return Health(healthy=True)
+
+    def has_begun(self, first: Started) -> None:
+        """Hear from a process that it works."""
+        if not self._first_has_begun.is_set():
+            self._first_has_begun.set()
+            name = self._settings.name
+            changes = {"worker": name, "processes": self._count, "pid": os.getpid()}
+            self._tell(msgspec.structs.replace(first, **changes))
+
+    async def _keep(self, number: int) -> None:
+        """Have a process in one place, until told to stop."""
+        starts, young_deaths = 0, 0
+        while not self._stopped.is_set():
+            starts += 1
+            process = self._processes[number] = WorkerProcess(self._name(number, starts), self)
+            settings = msgspec.structs.replace(self._settings, name=process.name)
+            try:
+                begin = Begin(settings, self._as_json)
+                how = how_ended(code := await process.live(self._command, begin))
+            except (OSError, RuntimeError) as error:  # no more files, processes, memory, threads
+                if not self._first_has_begun.is_set():
+                    raise
+                code, how = FAILED, f"could not be started: {describe(error)}"
+            self._counts.add(process.counts)
+            process.counts, process.running = Counts(), 0
+            if self._stopped.is_set():
+                if code and process.has_begun:
+                    self._code = self._code or FAILED
+                    self._died += code < 0
+                return
+            if self._settings.drain and not code and process.has_begun:
+                return
+            if not process.has_begun:
+                how += ", before it had begun to work" if process.pid else ""
+            elif not code:
+                how += ", though nobody had told it to stop"
+            if not self._first_has_begun.is_set():
+                self._code = code if code > 0 else FAILED
+                if code <= 0:  # else it has said itself what was wrong
+                    self._tell_died(process, how, None)
+                return
+            self._died += process.has_begun
+            if self._settings.drain:
+                self._code = FAILED
+                how += "; run the drain again for what it had in hand"
+                self._tell_died(process, how, None)
+                return
+            young_deaths = died_young(process.lived_seconds(), young_deaths)
+            self._tell_died(process, how, restart_seconds(young_deaths))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(restart_seconds(young_deaths)):
+                    await self._stopped.wait()
+
+    def _tell_died(self, process: WorkerProcess, how: str, seconds: float | None) -> None:
+        pid = process.pid
+        self._tell(MemberDied(worker=process.name, pid=pid, how=how, restart_seconds=seconds))
+
+    def _name(self, number: int, starts: int) -> str:
+        """Name a worker for its place; another that takes the place, anew."""
+        again = f".{starts}" if starts > 1 else ""
+        return f"{self._settings.name}-{number}{again}"
+
+    async def _log_counts(self) -> None:
+        done, failed = 0, 0
+        while not self._settings.verbose:
+            await asyncio.sleep(COUNT_SECONDS)
+            all_counts = [self._counts, *(one.counts for one in self._processes.values())]
+            now = (
+                sum(counts.done for counts in all_counts),
+                sum(counts.failed + counts.dead for counts in all_counts),
+            )
+            if now != (done, failed):
+                log_counts(self._settings.name, now[0] - done, now[1] - failed, COUNT_SECONDS)
+                done, failed = now
+
+    # Signals, heard on a thread of their own
+
+    def _obey(self, signals: StopSignals) -> None:
+        for number, times in signals.heard():
+            self.signalled(number, times)
+
+    def signalled(self, number: signal.Signals, times: int) -> None:
+        """Stop; the second time, at once; the third, kill."""
+        name, why = self._settings.name, number.name
+        if times == 1:
+            running = sum(process.running for process in list(self._processes.values()))
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._give(signal.SIGTERM)
+            self._tell_aside(Stopping(worker=name, why=why, running=running))
+        elif times == 2:
+            self._code = 128 + number
+            self._give(signal.SIGQUIT)
+            last = threading.Timer(KILL_SECONDS, self._kill)
+            last.daemon = True
+            last.start()
+            self._tell_aside(StoppingNow(worker=name, why=why))
+        else:
+            self._kill()
+            end_process(128 + number)
+
+    def _give(self, order: signal.Signals) -> None:
+        self.order = order
+        for process in list(self._processes.values()):
+            process.send(order)
+
+    def _kill(self) -> None:
+        for process in list(self._processes.values()):
+            process.send(signal.SIGKILL)
+
+    def _tell_aside(self, event: WorkerEvent) -> None:
+        """Tell of an event beside the thread of the signals: nobody may read what is written."""
+        threading.Thread(target=self._tell, args=[event], daemon=True).start()
+
+    def _tell(self, event: WorkerEvent) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except BaseException as error:  # whatever it raises, the processes go on
+                guarded(log_listener_failure, listener, error)
+
+
+class WorkerProcess:
+    """One process, and what it last reported."""
+
+    def __init__(self, name: str, supervisor: Supervisor) -> None:
+        self.name = name
+        self.counts = Counts()
+        self.running = 0
+        self.has_begun = False
+        self.pid = 0
+        self._supervisor = supervisor
+        self._began_at = self._heard_at = monotonic()
+        self._health = Health(healthy=False, why="it has not begun to work yet")
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def live(self, command: Sequence[str], begin: Begin) -> int:
+        """Start the process and wait for its end; return what it left with."""
+        mine, its = socket.socketpair()
+        try:
+            with its:
+                # A group of its own: Ctrl-C is for the supervisor, which passes it on, once.
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=its.fileno(), process_group=0
+                )
+        except BaseException:
+            mine.close()
+            raise
+        self.pid = self._process.pid
+        reader, writer = await asyncio.open_connection(sock=mine, limit=REPORT_BYTES_MAX)
+        writer.write(line(begin))
+        if self._supervisor.order is not None:  # given before there was a process
+            self.send(self._supervisor.order)
+        listening = asyncio.create_task(self._listen(reader))
+        code = await self._process.wait()
+        # What it said last is still on the line. A child of its own may hold the line open.
+        await asyncio.wait([listening], timeout=1.0)
+        listening.cancel()
+        writer.close()
+        self._health = Health(healthy=False, why=f"its process {how_ended(code)}")
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal, if it is there. From any thread."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def lived_seconds(self) -> float:
+        """Return how long ago it was started."""
+        return monotonic() - self._began_at
+
+    def health(self, now: float) -> Health:
+        """Return what it says of itself, unless it has fallen silent."""
+        silence = now - self._heard_at
+        if self._health.healthy and silence > SILENCE_SECONDS_MAX:
+            return Health(healthy=False, why=f"nothing was heard of it for {silence:.0f} s")
+        return self._health
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError):
+            while text := await reader.readline():
+                report = _reports.decode(text)
+                self._heard_at = monotonic()
+                self._health, self.running = report.health, report.running
+                self.counts = report.counts
+                if report.started is not None:
+                    self.has_begun = True
+                    self._supervisor.has_begun(report.started)
+
+
+def how_ended(code: int) -> str:
+    """Say how a process ended, by what it left with."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,176 @@
+"""The supervisor of --processes: when it starts one again, what its signals do, and its health.
+
+Its processes are made up here; tests/processes has real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from inturn.model.errors import InvalidName
+from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, WorkerEvent
+from inturn.policy.restart import restart_seconds
+from inturn.worker import supervisor as module
+from inturn.worker.pulse import Health
+from inturn.worker.settings import WorkSettings
+from inturn.worker.supervisor import Begin, Supervisor
+
+SECONDS_MAX = 60.0
+STARTED = Started(
+    worker="c-1", app="shop:app", store="", queues=(), kinds=(), concurrency=1, processes=1,
+    version="", pid=1,
+)  # fmt: skip
+
+
+class FakeProcess:
+    """Begins at once and lives until it is killed; or ends at once, with the next of ``codes``."""
+
+    made: list[FakeProcess]
+    codes: list[int | Exception]
+
+    def __init__(self, name: str, supervisor: Supervisor) -> None:
+        self.name, self._supervisor = name, supervisor
+        self.counts, self.running, self.pid = Counts(), 0, 1
+        self.has_begun = False
+        self.sent: list[signal.Signals] = []
+        self._killed = asyncio.Event()
+        self.made.append(self)
+
+    async def live(self, command: Sequence[str], begin: Begin) -> int:
+        ends = self.codes.pop(0) if self.codes else None
+        if isinstance(ends, Exception):
+            self.pid = 0
+            raise ends
+        self.has_begun = True
+        self._supervisor.has_begun(msgspec.structs.replace(STARTED, worker=self.name))
+        if ends is not None:
+            return ends
+        await self._killed.wait()
+        return -signal.SIGKILL
+
+    def send(self, number: signal.Signals) -> None:
+        self.sent.append(number)
+        if number == signal.SIGKILL:
+            self._killed.set()
+
+    def lived_seconds(self) -> float:
+        return 0.0
+
+    def health(self, now: float) -> Health:
+        return Health(healthy=True)
+
+
+class World:
+    """A supervisor, what it said, and its processes."""
+
+    def __init__(self, *, drain: bool = False, name: str = "c") -> None:
+        self.said: list[WorkerEvent] = []
+        self.supervisor = Supervisor(
+            WorkSettings(target="shop:app", folder=".", name=name, drain=drain),
+            processes=2,
+            command=["none"],
+            listener=self.said.append,
+            as_json=True,
+        )
+
+    @property
+    def deaths(self) -> list[MemberDied]:
+        return [one for one in self.said if isinstance(one, MemberDied)]
+
+    async def run(self) -> int:
+        async with asyncio.timeout(SECONDS_MAX):
+            return await self.supervisor.run()
+
+
+@pytest_asyncio.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., World]]:
+    monkeypatch.setattr(module, "WorkerProcess", FakeProcess)
+    monkeypatch.setattr(FakeProcess, "made", [], raising=False)
+    monkeypatch.setattr(FakeProcess, "codes", [], raising=False)
+    yield World
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
+    world: Callable[..., World],
+) -> None:
+    one = world()
+    FakeProcess.codes = [3, 3, OSError(24, "Too many open files"), 0]
+    running = asyncio.create_task(one.run())
+    await until(lambda: len(one.deaths) == 4)
+    one.supervisor.signalled(signal.SIGTERM, 1)
+    one.supervisor._kill()
+    await running
+    how = {death.how for death in one.deaths}
+    assert how == {
+        "ended with exit code 3",
+        "ended with exit code 0, though nobody had told it to stop",
+        "could not be started: OSError: [Errno 24] Too many open files",
+    }
+    waits = sorted(death.restart_seconds or 0.0 for death in one.deaths)
+    assert waits == sorted(restart_seconds(deaths) for deaths in (1, 1, 2, 2))
+    assert {process.name for process in FakeProcess.made} >= {"c-1", "c-2", "c-1.2", "c-2.2"}
+
+
+async def test_a_drain_is_over_when_every_process_has_ended_and_starts_none_again(
+    world: Callable[..., World],
+) -> None:
+    one = world(drain=True)
+    FakeProcess.codes = [0, -signal.SIGKILL]
+    assert await one.run() == 1
+    assert [process.name for process in FakeProcess.made] == ["c-1", "c-2"]
+    [death] = one.deaths
+    assert death.how == "was killed by SIGKILL; run the drain again for what it had in hand"
+    [stopped] = [said for said in one.said if isinstance(said, Stopped)]
+    assert stopped.members_died == 1
+
+
+async def test_the_first_signal_stops_a_second_hurries_and_the_time_after_that_kills(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KILL_SECONDS", 0.5)
+    one = world()
+    running = asyncio.create_task(one.run())
+    await until(lambda: len(FakeProcess.made) == 2)
+    one.supervisor.signalled(signal.SIGTERM, 1)
+    assert [process.sent for process in FakeProcess.made] == [[signal.SIGTERM]] * 2
+    one.supervisor.signalled(signal.SIGTERM, 2)
+    assert [process.sent[1] for process in FakeProcess.made] == [signal.SIGQUIT] * 2
+    # Within a thread of its own, of which this loop knows nothing.
+    for process in FakeProcess.made:
+        await until(lambda: signal.SIGKILL in process.sent)  # noqa: B023
+        process._killed.set()
+    assert await running == 128 + signal.SIGTERM
+    assert not one.deaths
+
+
+async def test_it_is_not_well_before_every_process_has_begun(world: Callable[..., World]) -> None:
+    one = world()
+    assert one.supervisor.health() == Health(
+        healthy=False, why="not all of its processes have begun"
+    )
+    running = asyncio.create_task(one.run())
+    await until(lambda: len(FakeProcess.made) == 2)
+    assert one.supervisor.health().healthy
+    one.supervisor.signalled(signal.SIGTERM, 1)
+    one.supervisor._kill()
+    assert await running == 1, "they were killed"
+
+
+async def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused(
+    world: Callable[..., World],
+) -> None:
+    with pytest.raises(InvalidName, match="the worker name has 198 characters"):
+        world(name="c" * 198)
