@@ -24,7 +24,7 @@ from inturn.model.errors import (
     QueueFull,
     ResultTimeout,
 )
-from inturn.model.job import DeadLetter, LeasedJob
+from inturn.model.job import DeadLetter, JobView, LeasedJob
 from inturn.model.lane import LaneState, LaneView
 from inturn.model.spelling import whole
 from inturn.queue.app import App
@@ -271,22 +271,21 @@ class DurableExecutor:
         lines = [await _lane(store, queue, key) for queue in self._worker.queues]
         halted = [await self._passed(store, line) for line in lines if line is not None]
         for queue in self._worker.queues:
-            letters += await _letters(store, queue, key)
-        told, begun = self._told.get(key), self._since or asked_at
+            letters += await _deaths(store, queue, key, since=self._since or asked_at)
+        told = self._told.get(key)
         failed = [
             one
-            for one in letters
-            if one.died_at >= begun and (told is None or told < one.job.enqueued_at)
+            for one in sorted(letters, key=lambda one: one.died_at)
+            if one.job.enqueued_at <= asked_at and (told is None or told < one.job.enqueued_at)
         ]
-        failed = [one for one in failed if one.job.enqueued_at <= asked_at]
         if failed:
             self._told[key] = asked_at
             if len(self._told) > bounds.FAILED_KEYS_MAX:
                 del self._told[next(iter(self._told))]
-        failed = failed or [one for one in letters if one.job.id in halted]
-        if failed:
-            said = failed[0].errors[-1].error if failed[0].errors else failed[0].reason
-            raise EarlierFailure(key, len(failed), said)
+            raise EarlierFailure(key, len(failed), _said(failed[0]))
+        for id in halted:
+            if id is not None:
+                raise EarlierFailure(key, 1, _said(await store.job(id)))
 
     async def _passed(self, store: Store, before: LaneView) -> UUID | None:
         """Wait until a lane's head has passed what stands in it; return what it is halted on."""
@@ -308,15 +307,21 @@ async def _lane(store: Store, queue: str, key: str) -> LaneView | None:
     return next(iter((await store.lanes(queue, key=key)).rows), None)
 
 
-async def _letters(store: Store, queue: str, key: str) -> list[DeadLetter]:
-    page = await store.dead_letters(queue=queue, key=key, rows_max=bounds.PAGE_ROWS_MAX)
-    found = [*page.rows]
-    while page.cursor is not None:
-        page = await store.dead_letters(
-            queue=queue, key=key, cursor=page.cursor, rows_max=bounds.PAGE_ROWS_MAX
-        )
-        found += page.rows
-    return found
+async def _deaths(store: Store, queue: str, key: str, *, since: datetime) -> list[DeadLetter]:
+    """Return a key's dead letters that died since a time."""
+    found: list[DeadLetter] = []
+    cursor = None
+    while True:
+        page = await store.dead_letters(queue=queue, key=key, cursor=cursor)
+        found += [one for one in page.rows if one.died_at >= since]
+        cursor = page.cursor
+        if cursor is None or page.rows[-1].died_at < since:  # the latest come first
+            return found
+
+
+def _said(dead: DeadLetter | JobView) -> str:
+    """Return what a job failed with last."""
+    return dead.errors[-1].error if dead.errors else dead.reason or ""
 
 
 async def _has_ended(running: asyncio.Task[None], patience: float | None) -> bool:
