@@ -1,6 +1,6 @@
 """What producers do: lock tails, take positions, wake lanes, add to the log, commit.
 
-Each step stands for a statement of ``inturn.reserve`` or ``inturn.append``; see ``anchors.py``.
+Each step stands for a statement of ``inturn.reserve`` or ``inturn.append``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What workers do: claim, settle, take a turn, take back leases that ran out, and die.
 
-Each step stands for a statement of a SQL function; see ``anchors.py``.
+Each step stands for a statement of a SQL function.
 """
 
 from __future__ import annotations
