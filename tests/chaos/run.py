@@ -20,7 +20,7 @@ import psycopg
 
 from inturn import App
 from inturn.model.job import JobState, JobView
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.chaos.judge import Final, Judge
 from tests.chaos.log import Log, Started, Struck
 from tests.postgres_server import PostgresServer

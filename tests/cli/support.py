@@ -25,7 +25,7 @@ from inturn.model.lane import OnDead, QueueSettings
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Verdict
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 COMMAND = (sys.executable, "-m", "inturn.cli.main")
 INHERITED = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}

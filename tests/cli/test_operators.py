@@ -12,7 +12,7 @@ from inturn.cli.text import short_id
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import LaneState, LaneView, OnDead, QueueSettings, QueueStatus
 from inturn.policy.verdict import Bury, Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.cli.support import NOWHERE, Cli, bury, halt_lane, settle_next
 
 

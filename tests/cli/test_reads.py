@@ -18,7 +18,7 @@ from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.cli.support import Cli, bury, halt_lane, settle_next
 
 SHAPES = Path(__file__).parents[2] / "docs/reference/json.md"

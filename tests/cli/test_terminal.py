@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from inturn.cli.text import short_id
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.cli.support import Cli, Terminal, bury, halt_lane, on_store, start, without_colour
 
 OpenTerminal = Callable[..., Terminal]

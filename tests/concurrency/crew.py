@@ -21,7 +21,7 @@ from inturn.model.job import NewJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 LEASE_SECONDS_OF_CHURN = 0.3

@@ -14,7 +14,7 @@ from inturn.model.errors import LeaseLost
 from inturn.model.job import JobState, NewJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 LEASE_SECONDS = 0.5
 KEYS = [None, "a", "b", "c"]

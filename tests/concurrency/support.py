@@ -11,7 +11,7 @@ from inturn.model.job import JobState, NewJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres.store import PostgresStore
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 QUICK_SECONDS = 40.0
 """Far more than any verb takes on a busy machine; one that waits for a lock fails after 10 s."""

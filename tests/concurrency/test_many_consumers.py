@@ -21,7 +21,7 @@ import pytest_asyncio
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.concurrency.crew import Crew
 from tests.concurrency.support import sound
 

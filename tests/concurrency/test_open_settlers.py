@@ -69,7 +69,7 @@ async def test_a_lease_that_was_taken_back_while_it_was_extended_is_fenced(
     [one] = await claim(store, lease_seconds=0.001)
     await asyncio.sleep(0.01)
     async with store.transaction() as transaction:
-        await transaction.execute("select * from inturn.reclaim(10, null)")
+        await transaction.execute("select * from inturn.reclaim(10, null, null)")
         assert await quickly(store.extend([one.lease])) == []
     assert await store.extend([one.lease]) == [one.lease]
     with pytest.raises(LeaseLost):

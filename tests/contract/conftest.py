@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from inturn.model.clock import ManualClock
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.postgres_server import DatabaseServer
 
 # Deleting is far quicker than truncating when tables hold a handful of rows.

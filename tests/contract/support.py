@@ -12,7 +12,8 @@ from inturn.model.lane import LaneView, QueueStatus
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
-from inturn.store.protocol import Store, Transaction
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 
 LEASE_SECONDS = 30.0
 NOWHERE = UUID("01900000-0000-7000-8000-000000000000")  # the id of a job that never was

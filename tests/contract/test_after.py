@@ -12,7 +12,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import DependencyCycle, UnknownDependency
 from inturn.model.job import JobState
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     bring_to,

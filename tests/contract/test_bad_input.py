@@ -22,7 +22,7 @@ from inturn.model.errors import (
     UnknownJob,
 )
 from inturn.model.job import NewJob
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     claim,

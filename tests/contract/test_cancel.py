@@ -10,7 +10,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     bring_to,

@@ -14,8 +14,8 @@ from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.policy.verdict import Done
 from inturn.store.postgres import checks as postgres_checks
-from inturn.store.protocol import Store
 from inturn.store.sqlite import check as sqlite_checks
+from inturn.store.store import Store
 from tests.contract.support import (
     bring_to,
     bury,

@@ -14,7 +14,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     broken,
     claim,

@@ -12,7 +12,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import DedupeConflict
 from inturn.model.job import NewJob
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     claim,
     done,

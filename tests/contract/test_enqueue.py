@@ -12,7 +12,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.ids import is_version_7
 from inturn.model.job import JobState
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     bring_to,
     broken,

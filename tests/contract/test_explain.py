@@ -9,7 +9,7 @@ from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.worker import WorkerView
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     bring_to,

@@ -10,7 +10,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import Gate, LaneState, OnDead, QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     bring_to,
     bury,

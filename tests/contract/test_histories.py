@@ -7,7 +7,7 @@ import pytest
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.policy.verdict import Bury, Retry
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import bury, claim_one, enqueue, job, settle, verdicts
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])

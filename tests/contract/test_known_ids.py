@@ -10,7 +10,7 @@ import pytest
 
 from inturn.model.errors import JobConflict, StoreError
 from inturn.model.job import JobState, NewJob
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import bring_to, enqueue, job, jobs, run_all, stored
 
 OTHER: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ import sqlite3
 import asyncpg
 import pytest
 
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import claim_one, enqueue, is_postgres, job, raw
 
 ANY_TIME = "(select max(enqueued_at) from @job)"

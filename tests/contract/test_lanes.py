@@ -11,7 +11,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.errors import NotHalted, UnknownLane
 from inturn.model.job import JobState
 from inturn.model.lane import LaneState, OnDead, QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     attempts,
     bury,

@@ -13,8 +13,8 @@ from inturn.model.errors import ResultLost, SchemaMissing, SchemaTaken, SchemaTo
 from inturn.policy.verdict import Done
 from inturn.store.address import connect
 from inturn.store.postgres import migrate as postgres_migrate
-from inturn.store.protocol import Store
 from inturn.store.sqlite import migrate as sqlite_migrate
+from inturn.store.store import Store
 from tests.contract.support import claim, enqueue, ids, job, raw, run_all, settle, verdicts
 
 POSTGRES = pytest.mark.parametrize("store_kind", ["postgres"], indirect=True)

@@ -6,7 +6,7 @@ import pytest
 
 from inturn.model import bounds
 from inturn.policy.verdict import Done, Retry
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     bury,
     claim,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inturn.model.errors import BadInput
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import enqueue, job, run_all, stored
 
 ENDINGS = [

@@ -9,7 +9,7 @@ import pytest
 
 from inturn.model.clock import ManualClock
 from inturn.model.lane import QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     claim,
     claim_one,

@@ -10,7 +10,7 @@ from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.errors import BadInput, LeaseLost, OutOfBounds
 from inturn.model.job import Progress
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import claim_one, done, enqueue, fail, job, raw, settle
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])

@@ -13,7 +13,7 @@ from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     bring_to,
     bury,

@@ -8,7 +8,7 @@ from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.errors import QueueFull
 from inturn.model.lane import QueueSettings
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import claim, done, enqueue, job, jobs, settle
 
 

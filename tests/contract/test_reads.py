@@ -13,7 +13,7 @@ from inturn.model.job import JobState
 from inturn.model.worker import DURATION_BOUNDS_SECONDS, WorkerView
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     bring_to,

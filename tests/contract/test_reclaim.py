@@ -21,7 +21,7 @@ from inturn.model.worker import WorkerView
 from inturn.policy.retry import crash_delay_seconds
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     attempts,
     broken,

@@ -15,7 +15,7 @@ from inturn.model.errors import (
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
     claim,

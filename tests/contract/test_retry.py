@@ -13,7 +13,7 @@ from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.policy.verdict import Done, Retry
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     attempts,
     claim,

@@ -26,7 +26,8 @@ from inturn.model.errors import (
 from inturn.model.ids import new_id
 from inturn.model.job import JobState
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store, Transaction
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 from tests.contract.support import (
     claim,
     claim_one,

@@ -17,7 +17,7 @@ from inturn.model.lane import LaneState, OnDead, QueueSettings
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import (
     EVERY_VERDICT,
     attempts,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import claim, claim_one, enqueue, fail, ids, job, settle
 
 SOON = 30.0

@@ -15,7 +15,7 @@ import pytest
 from inturn.model.errors import BadInput, InvalidName, OutOfBounds
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.worker import WorkerView
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.contract.support import NOWHERE, enqueue, job, jobs, run_all, stored
 
 Call = Callable[[Any], Awaitable[object]]

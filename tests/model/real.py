@@ -12,6 +12,7 @@ import asyncpg
 from inturn.model.job import NewJob
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.settling import check_settlements
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.postgres.claim import claim, claims_of
 from inturn.store.postgres.settle import settled
@@ -232,7 +233,7 @@ class Stage:
         }
         said = held.jobs if verdict == "done" else held.jobs[:1]
         outcomes = [Outcome(job, verdicts[verdict]) for job in said]
-        found = settled([Settlement(held.lease, outcomes)], "w", self._later())
+        found = settled(check_settlements([Settlement(held.lease, outcomes)], "w"), self._later())
         assert found is not None
         return found
 

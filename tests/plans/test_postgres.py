@@ -17,6 +17,7 @@ from inturn.model.admissible import make_wish
 from inturn.model.job import NewJob
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
+from inturn.policy.settling import check_settlements
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.store.postgres import reads, status
 from inturn.store.postgres.claim import claim as claim_verb
@@ -136,7 +137,7 @@ async def test_a_settle_costs_a_few_rows_a_lane(connection: Any, queue: str, ver
                 settlements = [
                     verdicts(one, verdict, *[Release()] * (len(one.jobs) - 1)) for one in claims
                 ]
-            await settle(connection, settlements, "w", None)
+            await settle(connection, check_settlements(settlements, "w"), None)
     assert both.walked() == []
     assert touched.walked() == []
     assert touched.rows("job") <= 300
@@ -153,7 +154,8 @@ async def test_a_settle_looks_at_no_job_that_waits_for_another_one(connection: A
         await connection.execute("analyze inturn.waits")
         claims = await claim(connection, "wide", 20)
         async with counted(connection) as touched:
-            await settle(connection, [Settlement.done(one) for one in claims], "w", None)
+            settling = check_settlements([Settlement.done(one) for one in claims], "w")
+            await settle(connection, settling, None)
     assert touched.rows("waits") + touched.rows("blocked") <= 300
 
 
@@ -321,9 +323,9 @@ async def test_what_a_person_reads_touches_little_of_the_log(
     reading: dict[str, tuple[Callable[[], Awaitable[object]], int, int]] = {
         "job": (lambda: reads.job(connection, job, now), 20, 20),
         "explain": (lambda: reads.explain(connection, job, now), 20, 100),
-        "jobs": (lambda: reads.jobs(connection, now=now, rows_max=100), 200, 50_000),
+        "jobs": (lambda: reads.jobs(connection, now=now, **listing()), 200, 50_000),
         "jobs of a key": (
-            lambda: reads.jobs(connection, now=now, queue="wide", key="key 90000"),
+            lambda: reads.jobs(connection, now=now, **listing(queue="wide", key="key 90000")),
             15_000,
             400_000,
         ),
@@ -348,7 +350,8 @@ async def test_a_done_batch_settles_in_one_go(connection: Any) -> None:
     """The whole round trip of 1,000 jobs of one key: as many rows of the log, and no more."""
     async with counted(connection) as touched:
         claims = await claim(connection, "hot", 1000)
-        await settle(connection, [Settlement.done(one) for one in claims], "w", None)
+        settling = check_settlements([Settlement.done(one) for one in claims], "w")
+        await settle(connection, settling, None)
     assert touched.walked() == []
     assert touched.rows("job") <= 2500
     assert touched.rows("lane") <= 50
@@ -367,3 +370,15 @@ async def test_names_are_compared_byte_by_byte_in_every_index(connection: Any) -
     )
     assert len(names) >= 10
     assert [tuple(name) for name in names if name["collation"] != "C"] == []
+
+
+def listing(*, queue: str | None = None, key: str | None = None) -> dict[str, Any]:
+    """A list of the first jobs of any state."""
+    return {
+        "states": [None],
+        "queue": queue,
+        "kind": None,
+        "key": key,
+        "cursor": None,
+        "rows_max": 100,
+    }

@@ -24,7 +24,7 @@ from inturn.model.job import JobState
 from inturn.model.worker import WorkerView
 from inturn.queue.job import Call
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.stop_signals import SAME_SECONDS
 from tests.cli.support import COMMAND, INHERITED
 

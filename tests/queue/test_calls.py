@@ -17,7 +17,7 @@ import pytest
 from inturn import App, Call, Executor
 from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.testing import private
 from inturn.worker.way import CallTransaction
 

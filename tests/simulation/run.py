@@ -8,7 +8,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.simulation import actors, history
 from tests.simulation.world import Wish, Worker, World
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from inturn.model.clock import ManualClock
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 SQLITE = "sqlite"
 

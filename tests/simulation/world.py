@@ -14,7 +14,7 @@ from inturn.model.job import JobView, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.simulation import history
 from tests.simulation.checker import Checker
 from tests.simulation.history import Event

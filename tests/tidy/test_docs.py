@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inturn.model import errors
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.testing import DrainTimeout
 
 ROOT = Path(__file__).parents[2]

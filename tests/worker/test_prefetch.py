@@ -14,7 +14,7 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.queue.app import App
 from inturn.store.delegate import StoreDelegate
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker import prefetch
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working

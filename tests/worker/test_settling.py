@@ -15,7 +15,7 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.queue.app import App
 from inturn.store.delegate import StoreDelegate
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 JOBS = 8

@@ -13,7 +13,7 @@ from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.model.worker_events import PruneFailed, WorkerEvent
 from inturn.queue.app import App
-from inturn.store.protocol import Pruned
+from inturn.store.store import Pruned
 from inturn.worker import heartbeat
 from inturn.worker.upkeep import PRUNE_SECONDS, Upkeep
 from tests.worker.conftest import until, working

@@ -49,7 +49,7 @@ from inturn.model import bounds
 from inturn.model.errors import BadInput, ResultLost
 from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView
 from inturn.model.lane import QueueStatus
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 app = typer.Typer(help="List, explain, cancel and retry jobs.", no_args_is_help=True)
 dead = typer.Typer(help="List, retry or drop dead jobs (dead letters).", no_args_is_help=True)

@@ -25,7 +25,8 @@ from inturn.cli.options import (
 from inturn.cli.session import Session, collect, find_queue
 from inturn.cli.text import Cell, name_text, plain, short_id, state_text, time_text
 from inturn.model.lane import LaneState, LaneView
-from inturn.store.protocol import Page, Store
+from inturn.store.paging import Page
+from inturn.store.store import Store
 
 app = typer.Typer(
     help="List, pause and unblock lanes (one ordered line per key).", no_args_is_help=True

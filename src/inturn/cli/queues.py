@@ -20,7 +20,7 @@ from inturn.cli.options import (
 from inturn.cli.session import Session, find_queue
 from inturn.cli.text import Cell, fields, name_text, plain, seconds_text, table
 from inturn.model.lane import OnDead, QueueSettings, QueueStatus
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
 

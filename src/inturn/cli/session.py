@@ -27,7 +27,8 @@ from inturn.model.errors import (
 )
 from inturn.model.lane import QueueStatus
 from inturn.store.address import connect
-from inturn.store.protocol import Page, Store
+from inturn.store.paging import Page
+from inturn.store.store import Store
 
 if TYPE_CHECKING:
     from inturn.queue.app import App

@@ -20,7 +20,7 @@ from inturn.cli.text import Cell, age, count, name_text, number_text, print_to, 
 from inturn.model.lane import QueueStatus
 from inturn.model.worker import WorkerView
 from inturn.policy.explain import WORKER_SEEN_SECONDS
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 EXAMPLES = examples("inturn status -A shop:app", "inturn status -A shop:app --watch")
 WATCH_SECONDS = 1.0

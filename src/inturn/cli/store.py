@@ -12,7 +12,7 @@ from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.session import Session, connected
 from inturn.cli.text import count, plain
 from inturn.store.address import without_password
-from inturn.store.protocol import Pruned
+from inturn.store.store import Pruned
 
 app = typer.Typer(help="Make, upgrade, check and prune a store's tables.", no_args_is_help=True)
 

@@ -14,7 +14,7 @@ from inturn.model import bounds
 from inturn.model.errors import BadInput, InvalidPayload, PayloadTooLarge
 from inturn.model.job import NewJob, Ticket
 from inturn.model.spelling import did_you_mean
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 EXAMPLES = examples(
     """inturn submit pay -A shop:app --payload '{"customer": 7}'""",

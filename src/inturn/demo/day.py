@@ -18,7 +18,7 @@ from inturn.demo.summary import Summary, duplicates, order_violations, taken_ove
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 ORDERS = 4
 MAILS = 6

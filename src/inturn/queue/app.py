@@ -29,7 +29,7 @@ from inturn.queue.places import check_findable
 from inturn.queue.sending import check_distinct, send, sent_once
 from inturn.queue.ticket import Ticket
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from inturn.queue.bridge import Bridge
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
-    from inturn.store.protocol import Store
+    from inturn.store.store import Store
 
 Answer = TypeVar("Answer")
 

@@ -24,7 +24,7 @@ from inturn.queue.home import (
     waited,
 )
 from inturn.store.address import anchored, connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 Answer = TypeVar("Answer")
 

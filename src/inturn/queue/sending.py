@@ -17,7 +17,7 @@ from inturn.queue.ticket import Ticket
 if TYPE_CHECKING:
     from inturn.queue.app import App
     from inturn.queue.job import Call
-    from inturn.store.protocol import Store
+    from inturn.store.store import Store
 
 R = TypeVar("R")
 

@@ -12,7 +12,7 @@ from inturn.model.errors import InvalidStoreURL
 from inturn.store.options import read_options
 
 if TYPE_CHECKING:
-    from inturn.store.protocol import Store
+    from inturn.store.store import Store
 
 _SQLITE = "sqlite:///"
 _MEMORY = ":memory:"

@@ -1,11 +1,11 @@
-"""Page cursors: where a list goes on, as text that callers keep and do not read."""
+"""Pages of lists, and cursors: where a list goes on, as text that callers keep and do not read."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
@@ -13,8 +13,16 @@ from inturn.model import bounds
 from inturn.model.admissible import check_whole, shown
 from inturn.model.errors import BadInput
 
+Row = TypeVar("Row")
 First = TypeVar("First")
 Second = TypeVar("Second")
+
+
+class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
+    """Some rows of a list, and the cursor that continues it (None at the end)."""
+
+    rows: tuple[Row, ...]
+    cursor: str | None = None
 
 
 def check_rows_max(rows_max: int) -> None:

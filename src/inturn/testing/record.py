@@ -16,7 +16,8 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.delegate import StoreDelegate
-from inturn.store.protocol import Store, Transaction
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 
 End = Literal["done", "retried", "dead"]
 

@@ -20,7 +20,7 @@ from inturn.queue.app import App
 from inturn.queue.arguments import encode_other
 from inturn.queue.homes import Homes
 from inturn.queue.job import Job
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.testing.clock import HandClock
 from inturn.testing.record import Drained, Record, RecordedStore, Submission
 from inturn.worker.worker import Worker

@@ -7,7 +7,7 @@ from contextlib import suppress
 from time import monotonic
 
 from inturn.model.errors import StoreError
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.verify import history
 from inturn.verify.plan import Settings
 

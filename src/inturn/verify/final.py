@@ -11,7 +11,7 @@ import msgspec
 
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.verify.plan import Settings
 
 ROWS_MAX = 1_000

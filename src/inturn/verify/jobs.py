@@ -14,7 +14,7 @@ from pathlib import Path
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.verify.history import Ended, History, Started
 from inturn.verify.points import Points
 from inturn.verify.recorder import RecordingStore

@@ -17,7 +17,8 @@ from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.delegate import StoreDelegate
-from inturn.store.protocol import Store, Transaction
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 from inturn.verify import history
 from inturn.verify.points import Points
 
@@ -192,13 +193,20 @@ class RecordingStore(StoreDelegate):
             raise
 
 
-class _RecordingTransaction:
+class _RecordingTransaction(Transaction):
     """A transaction that keeps what was settled in it until it commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
-        self.execute, self.enqueue = transaction.execute, transaction.enqueue
         self.settlements: list[Settlement] = []
+
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
+        """Accept jobs, with the rest of the transaction."""
+        return await self._transaction.enqueue(jobs)
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the caller's own."""
+        return await self._transaction.execute(sql, *arguments)
 
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs, with the rest of the transaction."""

@@ -20,7 +20,7 @@ from inturn.model.errors import BadInput, InturnError, StoreError
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.store.address import connect
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.verify import faults as fault_kinds
 from inturn.verify import history
 from inturn.verify.crew import LOG_NAME, Crew, Member

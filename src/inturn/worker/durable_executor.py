@@ -30,7 +30,7 @@ from inturn.model.spelling import whole
 from inturn.queue.app import App
 from inturn.queue.job import Call, Job
 from inturn.queue.ticket import Ticket
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.worker import Worker
 
 R = TypeVar("R")

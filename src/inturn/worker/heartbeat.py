@@ -12,7 +12,7 @@ from typing import Protocol
 from inturn.model.errors import StoreError
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.lease_clock import lease_now
 from inturn.worker.upkeep import Upkeep
 

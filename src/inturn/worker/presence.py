@@ -16,7 +16,7 @@ from inturn.model.ids import new_id
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.queue.app import App
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
 from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.process import identity, is_gone

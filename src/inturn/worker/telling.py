@@ -10,7 +10,7 @@ from typing import Any
 from inturn.model.errors import LeaseLost, OutOfBounds, StoreError
 from inturn.model.lease import Claim, Lease
 from inturn.policy.settlement import Settlement, gives_back_rest
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.volume import Volume, chars_in
 
 CALL_CHARS_MAX = 8 * 1024 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from inturn.model.errors import StoreError
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 PRUNE_SECONDS = 300.0
 

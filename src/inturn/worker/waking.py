@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from inturn.model.errors import StoreError
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from inturn.worker.ready import Ready
 from inturn.worker.vitals import Vitals
 

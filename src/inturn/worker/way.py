@@ -15,7 +15,8 @@ from inturn.queue.app import App
 from inturn.queue.context import JobTransaction
 from inturn.queue.job import Call
 from inturn.queue.sending import check_distinct
-from inturn.store.protocol import Store, Transaction
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 from inturn.worker.reporter import Reporter
 from inturn.worker.runs import Run
 from inturn.worker.uncut import seen_through

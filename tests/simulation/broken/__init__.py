@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.simulation.broken import acceptance, claims, leases
 from tests.simulation.broken.store import Broken
 

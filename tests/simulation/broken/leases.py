@@ -13,7 +13,7 @@ from inturn.model.errors import LeaseLost
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 from tests.simulation.broken.store import Broken, SpoilsClaims
 
 

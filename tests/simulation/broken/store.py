@@ -7,7 +7,7 @@ from typing import Any
 
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
-from inturn.store.protocol import Store
+from inturn.store.store import Store
 
 
 class Broken:

@@ -8,7 +8,7 @@ from datetime import datetime
 import asyncpg
 
 from inturn.store.postgres.pool import Pool
-from inturn.store.protocol import Pruned
+from inturn.store.store import Pruned
 
 LANES_TOGETHER = 1_000
 ROWS_TOGETHER = 5_000

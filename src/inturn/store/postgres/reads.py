@@ -10,15 +10,14 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.errors import ResultLost, UnknownJob
-from inturn.model.job import UNFINISHED, AttemptError, DeadLetter, Job, JobState, JobView, Progress
+from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView, Progress
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
-from inturn.store.paging import check_rows_max, decode_cursor, encode_cursor
+from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.status import lanes
-from inturn.store.protocol import Page
 
 WALK_ROWS = 5_000
 """How many rows of the log are looked at in the order of ids before lanes are searched instead."""
@@ -41,20 +40,17 @@ async def jobs(
     connection: Connection,
     *,
     now: datetime,
-    state: JobState | None = None,
-    finished: bool = True,
-    queue: str | None = None,
-    kind: str | None = None,
-    key: str | None = None,
-    cursor: str | None = None,
-    rows_max: int = 100,
+    states: Sequence[JobState | None],
+    queue: str | None,
+    kind: str | None,
+    key: str | None,
+    cursor: str | None,
+    rows_max: int,
 ) -> Page[JobView]:
-    """List jobs by id, newest first, all as they were at one moment."""
-    check_rows_max(rows_max)
+    """List jobs by id, newest first, all as they were at one moment. A state None: of any."""
     before = _LAST if cursor is None else decode_cursor(cursor, UUID)[0]
     asked = (before, queue, kind, key, rows_max + 1)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        states = [state] if state is not None or finished else UNFINISHED
         ids = [await _ids(connection, asked, one, now) for one in states]
         found = sorted(set().union(*ids), reverse=True)
         views = await _views(connection, found[:rows_max], now)
@@ -98,7 +94,6 @@ async def dead_letters(
     rows_max: int = 100,
 ) -> Page[DeadLetter]:
     """List dead letters, latest death first."""
-    check_rows_max(rows_max)
     after = (None, None) if cursor is None else decode_cursor(cursor, datetime, UUID)
     rows = await connection.fetch(query("dead_letters"), *after, queue, kind, key, rows_max + 1)
     letters = tuple(

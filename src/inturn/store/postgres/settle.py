@@ -13,20 +13,17 @@ import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import LeaseLost
-from inturn.policy.done_runs import Run, done_runs
 from inturn.policy.settlement import (
     Settlement,
-    check_settlement,
-    check_volume,
     done_ranges,
     error_text,
-    gathered,
     has_result,
     reason_text,
     result_texts,
     traceback_text,
 )
-from inturn.policy.tally import Tally, tallies
+from inturn.policy.settling import Run, Settling
+from inturn.policy.tally import Tally
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
@@ -34,44 +31,43 @@ from inturn.store.postgres.sql import query
 _json = msgspec.json.Encoder()
 
 
-async def settle(
-    connection: Connection, settlements: Sequence[Settlement], worker: str, now: datetime | None
-) -> None:
+async def settle(connection: Connection, settling: Settling, now: datetime | None) -> None:
     """Say what became of leased jobs, in the transaction the connection is in."""
-    arguments = settled(settlements, worker, now)
+    arguments = settled(settling, now)
     if arguments is not None:
         await connection.execute(query("settle"), *arguments, connection.is_in_transaction())
 
 
-def settled(
-    settlements: Sequence[Settlement], worker: str, now: datetime | None
-) -> tuple[Any, ...] | None:
+def settled(settling: Settling, now: datetime | None) -> tuple[Any, ...] | None:
     """Return settlements as the SQL function takes them; None if they say nothing."""
-    if (done := done_runs(settlements)) is not None:
-        return _arguments(*done, worker, now)
+    if settling.done is not None:
+        return _arguments(*settling.done, settling.worker, now)
     open_runs: list[Run] = []
     keyed_runs: list[Run] = []
     parked: list[int] = []
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
-    every = gathered(settlements)
-    for settlement in every:
-        check_settlement(settlement)
+    for settlement in settling.settlements:
         lease, ranges = settlement.lease, done_ranges(settlement)
         if lease.lane is None:
             parked.extend(lease.token for _ in ranges)
-            continue
-        if lease.key is not None and len(ranges) > 1:
+        elif lease.key is not None and len(ranges) > 1:
             raise LeaseLost([lease.token])
-        runs = open_runs if lease.key is None else keyed_runs
-        runs.extend((lease.token, lease.lane, first, last) for first, last in ranges)
-    check_volume(every)
-    for settlement in every:
+        else:
+            runs = open_runs if lease.key is None else keyed_runs
+            runs.extend((lease.token, lease.lane, first, last) for first, last in ranges)
         _collect(settlement, others, results)
     if not (open_runs or keyed_runs or parked or others):
         return None
     return _arguments(
-        open_runs, keyed_runs, tallies(settlements), worker, now, parked, others, results
+        open_runs,
+        keyed_runs,
+        settling.tallies(),
+        settling.worker,
+        now,
+        parked,
+        others,
+        results,
     )
 
 

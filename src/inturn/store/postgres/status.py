@@ -7,10 +7,9 @@ from typing import Any
 
 from inturn.model.lane import LaneState, LaneView, OnDead, QueueSettings, QueueStatus
 from inturn.model.worker import Stat, WorkerView
-from inturn.store.paging import check_rows_max, decode_cursor, encode_cursor
+from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
-from inturn.store.protocol import Page
 
 
 async def queues(connection: Connection, now: datetime) -> list[QueueStatus]:
@@ -27,7 +26,6 @@ async def lanes(
     rows_max: int = 100,
 ) -> Page[LaneView]:
     """List a queue's lanes in the order they were made, or the one lane of a key."""
-    check_rows_max(rows_max)
     after = 0 if cursor is None else decode_cursor(cursor, int)[0]
     rows = await connection.fetch(query("lanes"), queue, key, after, rows_max + 1)
     found = tuple(_lane_view(queue, row) for row in rows[:rows_max])

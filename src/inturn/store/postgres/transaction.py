@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from inturn.model import bounds
-from inturn.model.admissible import check_jobs, check_name, listed
 from inturn.model.errors import LeaseLost, QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
-from inturn.policy.settlement import Settlement
+from inturn.policy.settling import Settling
 from inturn.store.postgres.accept import accept, with_time
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
-from inturn.store.statement import check_statement
+from inturn.store.transaction import Transaction
 
 MakeQueues = Callable[[Connection, Sequence[NewJob]], Awaitable[None]]
 
 
-class PostgresTransaction:
+class PostgresTransaction(Transaction):
     """One transaction of the store. ``connection`` is its asyncpg connection.
 
     Each verb runs in a savepoint: one that fails leaves the transaction as it was before. Only a
@@ -36,11 +34,8 @@ class PostgresTransaction:
         self._now = now
         self._make_queues = make_queues
 
-    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
-        """Accept jobs when the transaction commits."""
+    async def _enqueue(self, jobs: list[NewJob]) -> list[Ticket]:
         self._check_open()
-        jobs = listed("jobs", jobs)
-        check_jobs(jobs)
         if not jobs:
             return []
         await self._make_queues(self.connection, jobs)
@@ -51,23 +46,18 @@ class PostgresTransaction:
             except QueueFull as full:
                 raise await with_time(self.connection, full, self._now) from full
 
-    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
-        """Settle when the transaction commits; a lost lease spoils it."""
+    async def _settle(self, settling: Settling) -> None:
         self._check_open()
-        settlements = listed("settlements", settlements)
-        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
         try:
             with told():
                 async with self.connection.transaction():
-                    await settle(self.connection, settlements, worker, self._now)
+                    await settle(self.connection, settling, self._now)
         except LeaseLost as error:
             self.lost = error
             raise
 
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own and return its rows."""
+    async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._check_open()
-        check_statement(sql)
         async with self.connection.transaction():
             return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
 

@@ -7,12 +7,11 @@ from collections.abc import Collection
 from uuid import UUID
 
 from inturn.model.job import DeadLetter
-from inturn.store.paging import decode_cursor, encode_cursor
-from inturn.store.protocol import Page
+from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row, queue_row
 from inturn.store.sqlite.append import append
 from inturn.store.sqlite.drop import drop
-from inturn.store.sqlite.lanes import drop_lane, retry_lane
+from inturn.store.sqlite.lanes import decide_lane
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob, errors_of, job_of
 from inturn.store.sqlite.times import Micros, time_of
@@ -23,7 +22,7 @@ def dead_retry(connection: sqlite3.Connection, now: Micros, jobs: Collection[UUI
     letters = _letters(connection, jobs)
     for letter in letters:
         if letter.key is not None and _is_halted_on(connection, letter):
-            retry_lane(connection, now, letter.queue, letter.key)
+            decide_lane(connection, now, letter.queue, letter.key, decision="retry")
         else:
             _put_back(connection, now, letter)
     return [UUID(bytes=letter.id) for letter in letters]
@@ -36,7 +35,7 @@ def dead_drop(
     letters = _letters(connection, jobs)
     for letter in letters:
         if letter.key is not None and _is_halted_on(connection, letter):
-            drop_lane(connection, now, letter.queue, letter.key, by=by)
+            decide_lane(connection, now, letter.queue, letter.key, decision="drop", by=by)
         else:
             drop(connection, now, letter.id, by=by)
     return [UUID(bytes=letter.id) for letter in letters]

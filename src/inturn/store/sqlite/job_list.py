@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from inturn.model.job import UNFINISHED, JobState, JobView
-from inturn.store.paging import decode_cursor, encode_cursor
-from inturn.store.protocol import Page
+from inturn.model.job import JobState, JobView
+from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import job_view
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.times import Micros
@@ -33,15 +33,14 @@ def jobs(
     connection: sqlite3.Connection,
     now: Micros,
     *,
-    state: JobState | None,
-    finished: bool,
+    states: Sequence[JobState | None],
     queue: str | None,
     kind: str | None,
     key: str | None,
     cursor: str | None,
     rows_max: int,
 ) -> Page[JobView]:
-    """List jobs by id, newest first; without a ``state``, perhaps only those not finished."""
+    """List jobs of some states (None: of any) by id, newest first."""
     [before] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=2**128 - 1),)
     arguments = {
         "before": before.bytes,
@@ -52,7 +51,6 @@ def jobs(
         "rows_max": rows_max + 1,
     }
     found: set[bytes] = set()
-    states = [state] if state is not None or finished else UNFINISHED
     for one in states:
         arguments["state"] = None if one is None else str(one)
         for name in _QUERIES[one]:

@@ -6,8 +6,7 @@ import sqlite3
 from uuid import UUID
 
 from inturn.model.lane import LaneState, LaneView
-from inturn.store.paging import decode_cursor, encode_cursor
-from inturn.store.protocol import Page
+from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row, queue_row
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query

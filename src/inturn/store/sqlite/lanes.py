@@ -6,6 +6,7 @@ import sqlite3
 from uuid import UUID
 
 from inturn.model.errors import NotHalted, UnknownLane
+from inturn.store.engine import Decision
 from inturn.store.sqlite import lane_row, queue_row
 from inturn.store.sqlite.drop import drop
 from inturn.store.sqlite.lane_row import LaneRow
@@ -29,37 +30,26 @@ def resume_lane(connection: sqlite3.Connection, now: Micros, queue: str, *, key:
     lane_row.refresh(connection, row, lane)
 
 
-def retry_lane(connection: sqlite3.Connection, now: Micros, queue: str, key: str) -> UUID:
-    """Run a halted lane's head again, with fresh attempts, in its place; return its id."""
-    row, lane, job = _halted(connection, queue, key)
-    connection.execute("delete from dead where id = ?", (job,))
-    lane.forget_head()
-    lane_row.refresh(connection, row, lane)
-    return UUID(bytes=job)
-
-
-def skip_lane(connection: sqlite3.Connection, now: Micros, queue: str, key: str) -> UUID:
-    """Leave a halted lane's head among the dead letters and go on with the next."""
-    row, lane, job = _halted(connection, queue, key)
-    _go_on(connection, row, lane)
-    return UUID(bytes=job)
-
-
-def drop_lane(
-    connection: sqlite3.Connection, now: Micros, queue: str, key: str, *, by: str
+def decide_lane(
+    connection: sqlite3.Connection,
+    now: Micros,
+    queue: str,
+    key: str,
+    *,
+    decision: Decision,
+    by: str = "",
 ) -> UUID:
-    """Cancel a halted lane's head for good and go on with the next."""
+    """Retry, skip or drop the head of a halted lane; return its id."""
     row, lane, job = _halted(connection, queue, key)
-    _go_on(connection, row, lane)
-    drop(connection, now, job, by=by)
-    return UUID(bytes=job)
-
-
-def _go_on(connection: sqlite3.Connection, queue: QueueRow, lane: LaneRow) -> None:
-    """Take the next job as head."""
     lane.forget_head()
-    lane.take_back(lane.head + 1)
-    lane_row.refresh(connection, queue, lane)
+    if decision == "retry":
+        connection.execute("delete from dead where id = ?", (job,))
+    else:
+        lane.take_back(lane.head + 1)
+    lane_row.refresh(connection, row, lane)
+    if decision == "drop":
+        drop(connection, now, job, by=by)
+    return UUID(bytes=job)
 
 
 def _known(connection: sqlite3.Connection, queue: str, key: str) -> tuple[QueueRow, LaneRow]:

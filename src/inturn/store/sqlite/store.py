@@ -5,44 +5,22 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from inturn.model import bounds
-from inturn.model.admissible import (
-    check_by,
-    check_filter,
-    check_id,
-    check_ids,
-    check_jobs,
-    check_lane,
-    check_lease,
-    check_name,
-    check_number,
-    check_processes,
-    check_queues,
-    check_report,
-    check_settings,
-    check_state,
-    check_time,
-    check_whole,
-    check_worker,
-    listed,
-    make_wish,
-)
 from inturn.model.clock import Clock, SystemClock
 from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
-from inturn.policy.settlement import Settlement
-from inturn.store.paging import check_rows_max
-from inturn.store.protocol import Page, Pruned, Transaction
+from inturn.policy.settling import Settling
+from inturn.store.engine import Decision
+from inturn.store.paging import Page
 from inturn.store.sqlite import (
     cancel,
     check,
@@ -74,9 +52,11 @@ from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
 from inturn.store.sqlite.waiters import Waiters
 from inturn.store.sqlite.writer import Result, Work, Writer
+from inturn.store.store import Pruned, Store
+from inturn.store.transaction import Transaction
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Jobs, lanes and leases in one SQLite file, or in memory.
 
     ``synchronous="full"`` brings every commit to the disk before it is acknowledged; "normal" may
@@ -96,7 +76,6 @@ class SqliteStore:
         self._clock = clock or SystemClock()
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
-        self._checked: NewJob | None = None  # one that could be stored
         self._writer: Writer | None = None
         self._readers: Readers | None = None
         self._waiters: Waiters | None = None
@@ -170,92 +149,32 @@ class SqliteStore:
 
     # Producers
 
-    async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
-        """Accept jobs, all or none, in the given order within each key."""
+    async def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
         if connection is not None:
             raise StoreError(
                 "a SQLite store accepts jobs on its own connection only. Use transaction() to "
                 "write rows of your own together with jobs."
             )
-        jobs = listed("jobs", jobs)
-        check_jobs(jobs, before=self._checked)
-        if not jobs:
-            return []
-        self._checked = jobs[-1]
         return await self._write(partial(enqueue.enqueue, jobs=jobs))
 
     # Workers
 
-    async def claim(
-        self,
-        queue: str,
-        *,
-        jobs_max: int,
-        worker: str,
-        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Iterable[str] | None = None,
-        suspects_max: int = 1,
-    ) -> list[Claim]:
-        """Lease up to ``jobs_max`` jobs: lowest open round first, then priority, then age."""
-        wish = make_wish(
-            queue,
-            jobs_max=jobs_max,
-            worker=worker,
-            lease_seconds=lease_seconds,
-            kinds=kinds,
-            suspects_max=suspects_max,
-        )
+    async def _claim(self, wish: Wish) -> list[Claim]:
         return self._seen(wish, *await self._write(partial(claim.claim, wish=wish)))
 
-    async def extend(
-        self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
-    ) -> list[Lease]:
-        """Prolong leases from now on; return those that are lost."""
-        leases = listed("leases", leases)
-        for lease in leases:
-            check_lease(lease)
-        check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
-        work = partial(extend, leases=leases, lease_seconds=lease_seconds)
-        return await self._write(work) if leases else []
+    async def _extend(self, leases: list[Lease], lease_seconds: float) -> list[Lease]:
+        return await self._write(partial(extend, leases=leases, lease_seconds=lease_seconds))
 
-    async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:
-        """Say how far a leased job is: shown by ``job`` while it runs under this lease."""
-        check_report(lease, job, fraction, note)
+    async def _progress(self, lease: Lease, job: UUID, fraction: float, note: str) -> None:
         said = partial(progress.progress, lease=lease, job=job, fraction=fraction, note=note)
         await self._write(said)
 
-    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
-        """Say what became of leased jobs: done, retry, bury or release, in any mix."""
-        settlements = listed("settlements", settlements)
-        settle.check_settlements(settlements, worker)
-        if settlements:
-            await self._write(partial(settle.settle, settlements=settlements, worker=worker))
+    async def _settle(self, settling: Settling) -> None:
+        await self._write(partial(settle.settle, settling=settling))
 
-    async def turn(
-        self,
-        settlements: Iterable[Settlement],
-        queue: str,
-        *,
-        jobs_max: int,
-        worker: str,
-        lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
-        kinds: Iterable[str] | None = None,
-        suspects_max: int = 1,
-    ) -> list[Claim]:
-        """Settle, then claim, in one transaction."""
-        settlements = listed("settlements", settlements)
-        wish = make_wish(
-            queue,
-            jobs_max=jobs_max,
-            worker=worker,
-            lease_seconds=lease_seconds,
-            kinds=kinds,
-            suspects_max=suspects_max,
-        )
-        settle.check_settlements(settlements, worker)
-
+    async def _turn(self, settling: Settling, wish: Wish) -> list[Claim]:
         def work(connection: sqlite3.Connection, now: Micros) -> tuple[list[Claim], int]:
-            settle.settle(connection, now, settlements, worker=worker)
+            settle.settle(connection, now, settling)
             return claim.claim(connection, now, wish)
 
         return self._seen(wish, *await self._write(work))
@@ -264,187 +183,108 @@ class SqliteStore:
         """Open one transaction for settle, enqueue and the caller's own statements."""
         return SqliteTransaction(self._open_writer, self.path)
 
-    async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
-        """Take back leases that ran out. Their unsettled jobs become suspects, leased alone."""
-        check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
-        work = partial(reclaim.reclaim, leases_max=leases_max, gone=check_processes(gone))
-        return await self._write(work)
+    async def _reclaim(self, leases_max: int, gone: list[str]) -> Reclaimed:
+        return await self._write(partial(reclaim.reclaim, leases_max=leases_max, gone=gone))
 
-    async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
-        """Sleep until work may have arrived in one of the queues; say whether it was woken."""
-        queues = listed("queues", queues)
-        check_queues(queues)
-        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+    async def _wait(self, queues: list[str], timeout_seconds: float) -> bool:
         if self._waiters is None:
             raise not_open(self.path)
         return await self._waiters.wait(queues, timeout_seconds=timeout_seconds)
 
-    async def beat(self, worker: WorkerView) -> None:
-        """Say that a worker lives, what it runs, and which queues and kinds it takes."""
-        check_worker(worker)
+    async def _beat(self, worker: WorkerView) -> None:
         await self._write(partial(workers.beat, worker=worker))
 
-    async def leave(self, worker: str) -> None:
-        """Say that a worker has ended, so that it is listed no more."""
-        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+    async def _leave(self, worker: str) -> None:
         await self._write(partial(workers.leave, id=worker))
 
-    # Operators: queues and lanes
+    # Operators
 
-    async def configure(self, queue: str, settings: QueueSettings) -> None:
-        """Set how a queue behaves, making it if need be."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_settings(settings)
+    async def _configure(self, queue: str, settings: QueueSettings) -> None:
         await self._write(partial(queues.configure, queue=queue, settings=settings))
 
-    async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
-        """Hold a queue, or one keyed lane of it. What runs goes on running."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_filter(key=key)
-        check_by(by)
+    async def _pause(self, queue: str, key: str | None, by: str) -> None:
         if key is None:
             await self._write(partial(queues.pause_queue, queue=queue, by=by))
         else:
             await self._write(partial(lanes.pause_lane, queue=queue, key=key, by=by))
 
-    async def resume(self, queue: str, *, key: str | None = None) -> None:
-        """Let a paused queue, or one keyed lane of it, go on."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_filter(key=key)
+    async def _resume(self, queue: str, key: str | None) -> None:
         if key is None:
             await self._write(partial(queues.resume_queue, queue=queue))
         else:
             await self._write(partial(lanes.resume_lane, queue=queue, key=key))
 
-    async def open_gate(self, queue: str, round: int) -> int:
-        """Open the gate as far as ``round`` (it never closes); return the highest open round."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_whole("round", round, 0, bounds.ROUND_MAX)
+    async def _open_gate(self, queue: str, round: int) -> int:
         return await self._write(partial(gates.open_gate, queue=queue, round=round))
 
-    async def advance_gate(self, queue: str) -> Gate:
-        """Open the next round that has jobs if nothing of the open rounds is unfinished."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+    async def _advance_gate(self, queue: str) -> Gate:
         return await self._write(partial(gates.advance_gate, queue=queue))
 
-    async def retry_lane(self, queue: str, key: str) -> UUID:
-        """Run a halted lane's head again, with fresh attempts, in its place; return its id."""
-        check_lane(queue, key)
-        return await self._write(partial(lanes.retry_lane, queue=queue, key=key))
+    async def _decide_lane(self, queue: str, key: str, decision: Decision, by: str = "") -> UUID:
+        decide = partial(lanes.decide_lane, queue=queue, key=key, decision=decision, by=by)
+        return await self._write(decide)
 
-    async def skip_lane(self, queue: str, key: str) -> UUID:
-        """Leave a halted lane's head among the dead letters and go on with the next."""
-        check_lane(queue, key)
-        return await self._write(partial(lanes.skip_lane, queue=queue, key=key))
-
-    async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
-        """Cancel a halted lane's head for good and go on with the next."""
-        check_lane(queue, key)
-        check_by(by)
-        return await self._write(partial(lanes.drop_lane, queue=queue, key=key, by=by))
-
-    # Operators: jobs and dead letters
-
-    async def cancel(self, job: UUID, *, by: str) -> JobState:
-        """Cancel a job that is not running; return the state it has now."""
-        check_id("job", job)
-        check_by(by)
+    async def _cancel(self, job: UUID, by: str) -> JobState:
         return await self._write(partial(cancel.cancel, job=job, by=by))
 
-    async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
-        """Put dead letters back with fresh attempts; return those that were dead until now."""
-        jobs = listed("jobs", jobs)
-        check_ids("job", jobs)
+    async def _dead_retry(self, jobs: list[UUID]) -> list[UUID]:
         return await self._write(partial(dead.dead_retry, jobs=jobs))
 
-    async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
-        """Cancel dead letters for good; return those that were dead until now."""
-        jobs = listed("jobs", jobs)
-        check_ids("job", jobs)
-        check_by(by)
+    async def _dead_drop(self, jobs: list[UUID], by: str) -> list[UUID]:
         return await self._write(partial(dead.dead_drop, jobs=jobs, by=by))
-
-    async def dead_letters(
-        self,
-        *,
-        queue: str | None = None,
-        kind: str | None = None,
-        key: str | None = None,
-        cursor: str | None = None,
-        rows_max: int = 100,
-    ) -> Page[DeadLetter]:
-        """List dead letters, latest death first."""
-        check_filter(queue=queue, kind=kind, key=key)
-        check_rows_max(rows_max)
-        listed = partial(dead.dead_letters, queue=queue, kind=kind, key=key)
-        return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
 
     # Readers
 
-    async def job(self, job: UUID) -> JobView:
-        """Return a job with its state and place in line. Raises ``UnknownJob``."""
-        check_id("job", job)
+    async def _dead_letters(
+        self,
+        queue: str | None,
+        kind: str | None,
+        key: str | None,
+        cursor: str | None,
+        rows_max: int,
+    ) -> Page[DeadLetter]:
+        chosen = partial(dead.dead_letters, queue=queue, kind=kind, key=key)
+        return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
+
+    async def _job(self, job: UUID) -> JobView:
         return await self._read(partial(job_view.job, id=job))
 
-    async def jobs(
+    async def _jobs(
         self,
-        *,
-        state: JobState | None = None,
-        finished: bool = True,
-        queue: str | None = None,
-        kind: str | None = None,
-        key: str | None = None,
-        cursor: str | None = None,
-        rows_max: int = 100,
+        states: Sequence[JobState | None],
+        queue: str | None,
+        kind: str | None,
+        key: str | None,
+        cursor: str | None,
+        rows_max: int,
     ) -> Page[JobView]:
-        """List jobs by id, newest first; without a ``state``, perhaps only those not finished."""
-        state = check_state(state)
-        check_filter(queue=queue, kind=kind, key=key)
-        check_rows_max(rows_max)
-        listed = partial(
-            job_list.jobs, state=state, finished=finished, queue=queue, kind=kind, key=key
-        )
-        return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
+        chosen = partial(job_list.jobs, states=states, queue=queue, kind=kind, key=key)
+        return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
 
-    async def jobs_ending(self, ending: str) -> list[UUID]:
-        """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
-        return await self._read(partial(job_list.jobs_ending, ending=ending.lower()))
+    async def _jobs_ending(self, ending: str) -> list[UUID]:
+        return await self._read(partial(job_list.jobs_ending, ending=ending))
 
-    async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept.
-
-        Raises ``ResultLost`` if it returned what could not be.
-        """
-        check_id("job", job)
+    async def _result(self, job: UUID) -> str | None:
         return await self._read(partial(job_view.result, id=job))
 
-    async def explain(self, job: UUID) -> str:
-        """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
-        check_id("job", job)
+    async def _explain(self, job: UUID) -> str:
         return await self._read(partial(explain.explain, job=job))
 
-    async def lanes(
-        self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
+    async def _lanes(
+        self, queue: str, key: str | None, cursor: str | None, rows_max: int
     ) -> Page[LaneView]:
-        """List a queue's lanes, or the one lane of a key."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_filter(key=key)
-        check_rows_max(rows_max)
-        listed = partial(lane_view.lanes, queue=queue, key=key)
-        return await self._read(partial(listed, cursor=cursor, rows_max=rows_max))
+        chosen = partial(lane_view.lanes, queue=queue, key=key)
+        return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
 
     async def queues(self) -> list[QueueStatus]:
-        """Return every queue's settings, depth and oldest age, in milliseconds at any backlog."""
+        """Return every queue's settings, depth and oldest age, from one row a queue."""
         return await self._read(queues.queues)
 
     async def workers(self) -> list[WorkerView]:
         """Return the workers that were heard of lately, the latest first."""
         return await self._read(workers.workers)
 
-    async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
-        """Return what was settled per kind and minute since a time."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_time("since", since)
+    async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._read(partial(stats.stats, queue=queue, since=micros(since)))
 
     async def now(self) -> datetime:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from inturn.model.admissible import check_jobs, listed
 from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.job import NewJob, Ticket
-from inturn.policy.settlement import Settlement
+from inturn.policy.settling import Settling
 from inturn.store.sqlite.enqueue import enqueue
 from inturn.store.sqlite.faults import store_error, transaction_over
-from inturn.store.sqlite.settle import check_settlements, settle
+from inturn.store.sqlite.settle import settle
 from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.writer import Result, Turn, Work, Writer
-from inturn.store.statement import check_statement
+from inturn.store.transaction import Transaction
 
 
-class SqliteTransaction:
+class SqliteTransaction(Transaction):
     """A transaction that holds the writer until it is committed or rolled back."""
 
     def __init__(self, writer: Callable[[], Writer], path: str) -> None:
@@ -57,29 +56,17 @@ class SqliteTransaction:
         if kind is None and self._lost is not None:
             raise self._lost
 
-    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
-        """As ``Store.enqueue``, committed with the rest of the transaction."""
-        jobs = listed("jobs", jobs)
-        check_jobs(jobs)
+    async def _enqueue(self, jobs: list[NewJob]) -> list[Ticket]:
         return await self._go_on(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
 
-    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
-        """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
-        settlements = listed("settlements", settlements)
-        check_settlements(settlements, worker)
-        work = partial(settle, settlements=settlements, worker=worker)
+    async def _settle(self, settling: Settling) -> None:
         try:
-            await self._go_on(partial(_within_savepoint, work))
+            await self._go_on(partial(_within_savepoint, partial(settle, settling=settling)))
         except LeaseLost as error:
             self._lost = error
             raise
 
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own and return its rows.
-
-        A UUID is bound as its 16 bytes and a time as microseconds, as the store keeps them.
-        """
-        check_statement(sql)
+    async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         bound = [_bound(argument) for argument in arguments]
         return await self._go_on(lambda connection, now: connection.execute(sql, bound).fetchall())
 
@@ -140,6 +127,7 @@ def _within_savepoint(work: Work[Result], connection: sqlite3.Connection, now: M
 
 
 def _bound(argument: Any) -> Any:
+    """Return an argument as the store keeps its like."""
     if isinstance(argument, UUID):
         return argument.bytes
     if isinstance(argument, datetime):

@@ -1,4 +1,4 @@
-"""The store's contract: every verb, and what it promises. ``tests/contract`` is its definition.
+"""The store: every verb, what it promises and refuses. ``tests/contract`` is its definition.
 
 Time comes from the clock a store is opened with; without one, PostgreSQL uses the database's clock
 and SQLite the machine's. Every verb is one transaction: it happens whole or not at all. (``prune``
@@ -10,26 +10,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from inturn.model import bounds
-from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
+from inturn.model.admissible import (
+    check_by,
+    check_filter,
+    check_id,
+    check_ids,
+    check_jobs,
+    check_lane,
+    check_lease,
+    check_name,
+    check_number,
+    check_processes,
+    check_queues,
+    check_report,
+    check_settings,
+    check_state,
+    check_time,
+    check_whole,
+    check_worker,
+    listed,
+    make_wish,
+)
+from inturn.model.job import UNFINISHED, DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
-
-Row = TypeVar("Row")
-
-
-class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
-    """Some rows of a list, and the cursor that continues it (None at the end)."""
-
-    rows: tuple[Row, ...]
-    cursor: str | None = None
+from inturn.policy.settling import check_settlements
+from inturn.store.engine import Engine
+from inturn.store.paging import Page, check_rows_max
+from inturn.store.transaction import Transaction
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,60 +60,47 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
 
 
-class Transaction(Protocol):
-    """One transaction of the store: settle, enqueue and the caller's own statements together."""
+class Store(Engine):
+    """Where jobs, lanes and leases live.
 
-    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
-        """As ``Store.enqueue``, committed with the rest of the transaction."""
-        ...
+    Each verb checks what it is given and hands it to the engine, which is ``SqliteStore`` or
+    ``PostgresStore``.
+    """
 
-    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
-        """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
-        ...
-
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the caller's own, in the store's dialect, and return its rows.
-
-        One that begins or ends a transaction is refused.
-        """
-        ...
-
-
-class Store(Protocol):
-    """Where jobs, lanes and leases live."""
+    _checked: NewJob | None = None  # one that could be stored
 
     # Life
 
     @property
     def is_private(self) -> bool:
         """Whether it is in the memory of this process, where no other can see it."""
-        ...
+        raise NotImplementedError
 
     @property
     def is_bound_to_loop(self) -> bool:
         """Whether it dies with the event loop on which it was opened."""
-        ...
+        raise NotImplementedError
 
     @property
     def trouble(self) -> str | None:
         """What keeps calls from their answers at this moment, while they are tried again."""
-        ...
+        raise NotImplementedError
 
     async def open(self) -> None:
         """Connect. Refuses a store without tables (``SchemaMissing``) or of a newer version."""
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. May be called twice."""
-        ...
+        raise NotImplementedError
 
     async def migrate(self) -> int:
         """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
-        ...
+        raise NotImplementedError
 
     async def check(self) -> list[str]:
         """Verify every invariant of the tables; return a sentence for each that does not hold."""
-        ...
+        raise NotImplementedError
 
     async def prune(self) -> Pruned:
         """Take away finished history past its time, idle lanes, and what has expired.
@@ -106,7 +109,7 @@ class Store(Protocol):
         found it done; one without a key that was retried, from the prune that found its first
         attempt over.
         """
-        ...
+        raise NotImplementedError
 
     # Producers
 
@@ -118,7 +121,11 @@ class Store(Protocol):
         Raises ``BadInput``, ``DedupeConflict``, ``JobConflict`` (other work under a known id),
         ``QueueFull``; then nothing is stored.
         """
-        ...
+        jobs = listed("jobs", jobs)
+        check_jobs(jobs, before=self._checked)
+        if jobs:
+            self._checked = jobs[-1]
+        return await self._enqueue(jobs, connection) if jobs or connection is not None else []
 
     # Workers
 
@@ -141,7 +148,15 @@ class Store(Protocol):
         behind it may be of another kind, and is to be released. Delayed jobs that are due and
         lanes whose retry is due take their place first.
         """
-        ...
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
+        )
+        return await self._claim(wish)
 
     async def extend(
         self, leases: Iterable[Lease], *, lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
@@ -152,7 +167,11 @@ class Store(Protocol):
         again in a moment. If it is locked for longer it is left as it is and counts as held:
         nobody can take it back meanwhile, and the next call prolongs it.
         """
-        ...
+        leases = listed("leases", leases)
+        for lease in leases:
+            check_lease(lease)
+        check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
+        return await self._extend(leases, lease_seconds) if leases else []
 
     async def progress(self, lease: Lease, job: UUID, *, fraction: float, note: str = "") -> None:
         """Say how far a leased job is: shown by ``job`` while it runs under this lease.
@@ -160,7 +179,8 @@ class Store(Protocol):
         Raises ``LeaseLost`` if the lease is gone. Costs nothing when the job is settled: ``prune``
         takes away what was said of jobs that run no more.
         """
-        ...
+        check_report(lease, job, fraction, note)
+        await self._progress(lease, job, fraction, note)
 
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """Say what became of leased jobs: done, retry, bury or release, in any mix.
@@ -172,7 +192,9 @@ class Store(Protocol):
         Jobs that waited for a done one join their lanes in the same transaction, or with a later
         claim where a producer's open transaction is in the way.
         """
-        ...
+        checked = check_settlements(listed("settlements", settlements), worker)
+        if checked.settlements:
+            await self._settle(checked)
 
     async def turn(
         self,
@@ -193,11 +215,22 @@ class Store(Protocol):
         raises ``LeaseLost`` although its jobs are settled; what it claimed comes back as suspects
         when that lease runs out.
         """
-        ...
+        wish = make_wish(
+            queue,
+            jobs_max=jobs_max,
+            worker=worker,
+            lease_seconds=lease_seconds,
+            kinds=kinds,
+            suspects_max=suspects_max,
+        )
+        checked = check_settlements(listed("settlements", settlements), worker)
+        if not checked.settlements:
+            return await self._claim(wish)
+        return await self._turn(checked, wish)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open one transaction for settle, enqueue and the caller's own statements."""
-        ...
+        raise NotImplementedError
 
     async def reclaim(self, *, leases_max: int = 100, gone: Iterable[str] = ()) -> Reclaimed:
         """Take back leases that ran out. Their unsettled jobs become suspects, leased alone.
@@ -208,7 +241,8 @@ class Store(Protocol):
         are spent it is buried. Also admits blocked jobs whose wait ended unseen and mends what
         the slow sweep of the design looks for; every worker calls this, from time to time.
         """
-        ...
+        check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
+        return await self._reclaim(leases_max, check_processes(gone))
 
     async def wait(self, queues: Iterable[str], *, timeout_seconds: float) -> bool:
         """Sleep until work may have arrived in one of the queues; say whether it was woken.
@@ -216,36 +250,50 @@ class Store(Protocol):
         A hint, never a promise: claim after it either way. Returns early when a delayed job or a
         retry becomes due.
         """
-        ...
+        queues = listed("queues", queues)
+        check_queues(queues)
+        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        return await self._wait(queues, timeout_seconds)
 
     async def beat(self, worker: WorkerView) -> None:
         """Say that a worker lives, what it runs, and which queues and kinds it takes."""
-        ...
+        check_worker(worker)
+        await self._beat(worker)
 
     async def leave(self, worker: str) -> None:
         """Say that a worker has ended, so that it is listed no more. Its leases stay as they are.
 
         One that dies cannot say it, and is listed as last seen until it is pruned.
         """
-        ...
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        await self._leave(worker)
 
     # Operators: queues and lanes
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
         """Set how a queue behaves, making it if need be."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_settings(settings)
+        await self._configure(queue, settings)
 
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it. What runs goes on running."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
+        check_by(by)
+        await self._pause(queue, key, by)
 
     async def resume(self, queue: str, *, key: str | None = None) -> None:
         """Let a paused queue, or one keyed lane of it, go on."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
+        await self._resume(queue, key)
 
     async def open_gate(self, queue: str, round: int) -> int:
         """Open the gate as far as ``round`` (it never closes); return the highest open round."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_whole("round", round, 0, bounds.ROUND_MAX)
+        return await self._open_gate(queue, round)
 
     async def advance_gate(self, queue: str) -> Gate:
         """Open the next round that has jobs if nothing of the open rounds is unfinished.
@@ -253,19 +301,24 @@ class Store(Protocol):
         Waiting, running, retrying and blocked jobs are unfinished; where dead letters halt a
         queue (``on_dead``), they are too.
         """
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        return await self._advance_gate(queue)
 
     async def retry_lane(self, queue: str, key: str) -> UUID:
         """Run a halted lane's head again, with fresh attempts, in its place; return its id."""
-        ...
+        check_lane(queue, key)
+        return await self._decide_lane(queue, key, "retry")
 
     async def skip_lane(self, queue: str, key: str) -> UUID:
         """Leave a halted lane's head among the dead letters and go on with the next."""
-        ...
+        check_lane(queue, key)
+        return await self._decide_lane(queue, key, "skip")
 
     async def drop_lane(self, queue: str, key: str, *, by: str) -> UUID:
         """Cancel a halted lane's head for good and go on with the next."""
-        ...
+        check_lane(queue, key)
+        check_by(by)
+        return await self._decide_lane(queue, key, "drop", by)
 
     # Operators: jobs and dead letters
 
@@ -276,7 +329,9 @@ class Store(Protocol):
         (a dead letter is dropped with ``dead_drop``). Jobs that wait for it are buried with the
         reason. Raises ``UnknownJob``.
         """
-        ...
+        check_id("job", job)
+        check_by(by)
+        return await self._cancel(job, by)
 
     async def dead_retry(self, jobs: Iterable[UUID]) -> list[UUID]:
         """Put dead letters back with fresh attempts; return those that were dead until now.
@@ -286,7 +341,9 @@ class Store(Protocol):
         the store's own, the list may leave out jobs that were put back. A job that was buried
         because one it waits for can never be done runs now: whoever asks has decided that.
         """
-        ...
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        return await self._dead_retry(sorted(set(jobs)))
 
     async def dead_drop(self, jobs: Iterable[UUID], *, by: str) -> list[UUID]:
         """Cancel dead letters for good; return those that were dead until now.
@@ -294,7 +351,10 @@ class Store(Protocol):
         Jobs that wait for them are buried with the reason; a lane halted on one goes on. The list
         may leave out what was dropped, as that of ``dead_retry`` may.
         """
-        ...
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        check_by(by)
+        return await self._dead_drop(sorted(set(jobs)), by)
 
     async def dead_letters(
         self,
@@ -306,13 +366,16 @@ class Store(Protocol):
         rows_max: int = 100,
     ) -> Page[DeadLetter]:
         """List dead letters, latest death first."""
-        ...
+        check_filter(queue=queue, kind=kind, key=key)
+        check_rows_max(rows_max)
+        return await self._dead_letters(queue, kind, key, cursor, rows_max)
 
     # Readers
 
     async def job(self, job: UUID) -> JobView:
         """Return a job with its state and place in line. Raises ``UnknownJob``."""
-        ...
+        check_id("job", job)
+        return await self._job(job)
 
     async def jobs(
         self,
@@ -329,31 +392,39 @@ class Store(Protocol):
 
         Without a ``state``, ``finished=False`` leaves out done and cancelled jobs.
         """
-        ...
+        states = [check_state(state)] if state is not None or finished else UNFINISHED
+        check_filter(queue=queue, kind=kind, key=key)
+        check_rows_max(rows_max)
+        return await self._jobs(states, queue, kind, key, cursor, rows_max)
 
     async def jobs_ending(self, ending: str) -> list[UUID]:
         """Return the jobs, ten at most, whose id ends with these hexadecimal digits.
 
         It looks among the newest million jobs that were accepted, and all that are set aside.
         """
-        ...
+        return await self._jobs_ending(ending.lower())
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept.
 
         Raises ``ResultLost`` if it returned what could not be.
         """
-        ...
+        check_id("job", job)
+        return await self._result(job)
 
     async def explain(self, job: UUID) -> str:
         """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
-        ...
+        check_id("job", job)
+        return await self._explain(job)
 
     async def lanes(
         self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
     ) -> Page[LaneView]:
         """List a queue's lanes, or the one lane of a key."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_filter(key=key)
+        check_rows_max(rows_max)
+        return await self._lanes(queue, key, cursor, rows_max)
 
     async def queues(self) -> list[QueueStatus]:
         """Return every queue's settings, depth and oldest age.
@@ -361,16 +432,18 @@ class Store(Protocol):
         Costs a look at each lane that has work, and none at the jobs in it: milliseconds with a
         million jobs in a few lanes.
         """
-        ...
+        raise NotImplementedError
 
     async def workers(self) -> list[WorkerView]:
         """Return the workers that were heard of lately, the latest first."""
-        ...
+        raise NotImplementedError
 
     async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
         """Return what was settled per kind and minute since a time."""
-        ...
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_time("since", since)
+        return await self._stats(queue, since)
 
     async def now(self) -> datetime:
         """Return the store's time."""
-        ...
+        raise NotImplementedError

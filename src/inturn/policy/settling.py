@@ -1,4 +1,4 @@
-"""The common settlement, seen at a glance: all jobs of a lease are done, and no more is said."""
+"""What a call settles, checked: in the common case, all jobs of its leases done, at a glance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from inturn.model import bounds
-from inturn.policy.settlement import PLAINLY_DONE, Settlement
+from inturn.model.admissible import check_name
+from inturn.policy.settlement import (
+    PLAINLY_DONE,
+    Settlement,
+    check_settlement,
+    check_volume,
+    gathered,
+)
 from inturn.policy.tally import Tally, tallies, tally_done
 
 Run = tuple[int, int, int, int]
@@ -23,6 +30,33 @@ class DoneRuns(NamedTuple):
     open: list[Run]
     keyed: list[Run]
     tallies: list[Tally]
+
+
+class Settling(NamedTuple):
+    """Settlements of different leases that their leases can carry, and who settles.
+
+    ``done``: their runs, where all that is said of any job is that it is done.
+    """
+
+    settlements: Sequence[Settlement]
+    worker: str
+    done: DoneRuns | None
+
+    def tallies(self) -> list[Tally]:
+        """Count what is settled, per queue and kind."""
+        return tallies(self.settlements) if self.done is None else self.done.tallies
+
+
+def check_settlements(settlements: Sequence[Settlement], worker: str) -> Settling:
+    """Refuse settlements that their leases cannot carry, before the store is touched."""
+    check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+    if (done := done_runs(settlements)) is not None:
+        return Settling(settlements, worker, done)
+    every = gathered(settlements)
+    for settlement in every:
+        check_settlement(settlement)
+    check_volume(every)
+    return Settling(every, worker, None)
 
 
 def done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from inturn.model import bounds
 from inturn.model.lease import Lease
-from inturn.policy.done_runs import done_runs
 from inturn.policy.settlement import (
     Outcome,
     Settlement,
@@ -19,6 +18,7 @@ from inturn.policy.settlement import (
     done_ranges,
     gathered,
 )
+from inturn.policy.settling import done_runs
 from inturn.policy.tally import tallies
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from tests.unit.test_policy_settlement import lease, leased

@@ -1,0 +1,123 @@
+"""What an engine does: the store's verbs that take arguments, with these checked and in order.
+
+``Store`` has the same without the underscore, and says what each promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
+from inturn.model.lane import Gate, LaneView, QueueSettings
+from inturn.model.lease import Claim, Lease, Reclaimed, Wish
+from inturn.model.worker import Stat, WorkerView
+from inturn.policy.settling import Settling
+from inturn.store.paging import Page
+
+Decision = Literal["retry", "skip", "drop"]
+"""What a person decides of a halted lane's head."""
+
+
+class Engine:
+    """One of the two databases behind a store."""
+
+    async def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
+        raise NotImplementedError
+
+    async def _claim(self, wish: Wish) -> list[Claim]:
+        raise NotImplementedError
+
+    async def _extend(self, leases: list[Lease], lease_seconds: float) -> list[Lease]:
+        raise NotImplementedError
+
+    async def _progress(self, lease: Lease, job: UUID, fraction: float, note: str) -> None:
+        raise NotImplementedError
+
+    async def _settle(self, settling: Settling) -> None:
+        raise NotImplementedError
+
+    async def _turn(self, settling: Settling, wish: Wish) -> list[Claim]:
+        raise NotImplementedError
+
+    async def _reclaim(self, leases_max: int, gone: list[str]) -> Reclaimed:
+        raise NotImplementedError
+
+    async def _wait(self, queues: list[str], timeout_seconds: float) -> bool:
+        raise NotImplementedError
+
+    async def _beat(self, worker: WorkerView) -> None:
+        raise NotImplementedError
+
+    async def _leave(self, worker: str) -> None:
+        raise NotImplementedError
+
+    async def _configure(self, queue: str, settings: QueueSettings) -> None:
+        raise NotImplementedError
+
+    async def _pause(self, queue: str, key: str | None, by: str) -> None:
+        raise NotImplementedError
+
+    async def _resume(self, queue: str, key: str | None) -> None:
+        raise NotImplementedError
+
+    async def _open_gate(self, queue: str, round: int) -> int:
+        raise NotImplementedError
+
+    async def _advance_gate(self, queue: str) -> Gate:
+        raise NotImplementedError
+
+    async def _decide_lane(self, queue: str, key: str, decision: Decision, by: str = "") -> UUID:
+        raise NotImplementedError
+
+    async def _cancel(self, job: UUID, by: str) -> JobState:
+        raise NotImplementedError
+
+    async def _dead_retry(self, jobs: list[UUID]) -> list[UUID]:
+        raise NotImplementedError
+
+    async def _dead_drop(self, jobs: list[UUID], by: str) -> list[UUID]:
+        raise NotImplementedError
+
+    async def _dead_letters(
+        self,
+        queue: str | None,
+        kind: str | None,
+        key: str | None,
+        cursor: str | None,
+        rows_max: int,
+    ) -> Page[DeadLetter]:
+        raise NotImplementedError
+
+    async def _job(self, job: UUID) -> JobView:
+        raise NotImplementedError
+
+    async def _jobs(
+        self,
+        states: Sequence[JobState | None],
+        queue: str | None,
+        kind: str | None,
+        key: str | None,
+        cursor: str | None,
+        rows_max: int,
+    ) -> Page[JobView]:
+        raise NotImplementedError
+
+    async def _jobs_ending(self, ending: str) -> list[UUID]:
+        raise NotImplementedError
+
+    async def _result(self, job: UUID) -> str | None:
+        raise NotImplementedError
+
+    async def _explain(self, job: UUID) -> str:
+        raise NotImplementedError
+
+    async def _lanes(
+        self, queue: str, key: str | None, cursor: str | None, rows_max: int
+    ) -> Page[LaneView]:
+        raise NotImplementedError
+
+    async def _stats(self, queue: str, since: datetime) -> list[Stat]:
+        raise NotImplementedError

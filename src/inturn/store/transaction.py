@@ -1,0 +1,65 @@
+"""One transaction of the store, for what is to happen together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from inturn.model.admissible import check_jobs, check_text, listed
+from inturn.model.errors import BadInput
+from inturn.model.job import NewJob, Ticket
+from inturn.policy.settlement import Settlement
+from inturn.policy.settling import Settling, check_settlements
+
+_SPACE_AND_COMMENTS = r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_ENDS_OR_BEGINS = re.compile(
+    _SPACE_AND_COMMENTS
+    + r"(begin|start\s+transaction|commit|end|rollback|abort|savepoint|release"
+    + r"|prepare\s+transaction)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Transaction:
+    """One transaction of the store: settle, enqueue and the caller's own statements together."""
+
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
+        """As ``Store.enqueue``, committed with the rest of the transaction."""
+        jobs = listed("jobs", jobs)
+        check_jobs(jobs)
+        return await self._enqueue(jobs)
+
+    async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
+        """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
+        await self._settle(check_settlements(listed("settlements", settlements), worker))
+
+    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the caller's own, in the store's dialect, and return its rows.
+
+        One that begins or ends a transaction is refused.
+        """
+        check_statement(sql)
+        return await self._execute(sql, arguments)
+
+    # What an engine does with arguments that were checked
+
+    async def _enqueue(self, jobs: list[NewJob]) -> list[Ticket]:
+        raise NotImplementedError
+
+    async def _settle(self, settling: Settling) -> None:
+        raise NotImplementedError
+
+    async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+
+def check_statement(sql: str) -> None:
+    """Refuse a statement that begins or ends transactions: the block it stands in does that."""
+    check_text("statement", sql)
+    found = _ENDS_OR_BEGINS.match(sql)
+    if found is not None:
+        raise BadInput(
+            f"{found[1]!r} inside a transaction of the store: it commits at the end of its block "
+            f"and rolls back when an error leaves it. Leave the statement out, or raise an error."
+        )
