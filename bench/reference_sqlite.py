@@ -19,7 +19,7 @@ from inturn.model import bounds
 from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
 from inturn.store.sqlite.connection import open_writer
-from inturn.store.sqlite.times import SECOND, micros, time_of
+from inturn.store.sqlite.rows import SECOND, micros, time_of
 
 TABLES = """
 create table job (

@@ -13,10 +13,12 @@ from inturn.model.errors import LeaseLost
 from inturn.model.job import NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
-from inturn.store.sqlite import append, bury, claim_lanes, claimer, lane_row, reclaim
+from inturn.store.sqlite import claim as claiming
+from inturn.store.sqlite import dead, lane_row, reclaim
+from inturn.store.sqlite import enqueue as enqueuing
 from inturn.store.sqlite import settle as settling
 from inturn.store.sqlite.run import Run
-from inturn.store.sqlite.settler import Settler
+from inturn.store.sqlite.settle import Settler
 from inturn.store.sqlite.store import SqliteStore
 
 BETWEEN_SECONDS = 0.05
@@ -53,7 +55,7 @@ def _said_yes(real: Any, settler: Settler, settlement: Settlement) -> None:
 def tail_lock() -> None:
     """Give positions in one transaction and write the jobs in another, a moment later."""
     unwritten: list[tuple[Any, ...]] = []
-    real_insert, real_enqueue = append.insert_jobs, SqliteStore.enqueue
+    real_insert, real_enqueue = enqueuing.insert_jobs, SqliteStore.enqueue
 
     def insert_later(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         unwritten.extend(rows)
@@ -68,24 +70,24 @@ def tail_lock() -> None:
         await self._write(lambda connection, now: real_insert(connection, rows))
         return tickets
 
-    append.insert_jobs = insert_later
+    enqueuing.insert_jobs = insert_later
     SqliteStore.enqueue = enqueue  # type: ignore[method-assign,assignment]
 
 
 def attempt_count() -> None:
     """Count no attempt but the first."""
-    real_move, real_parked = claim_lanes._move_cursor, claimer.Claimer.lease_parked
+    real_move, real_parked = claiming._move_cursor, claiming.Claimer.lease_parked
 
-    def move_cursor(claimer: claimer.Claimer, run: Run, token: int) -> None:
+    def move_cursor(claimer: claiming.Claimer, run: Run, token: int) -> None:
         run.lane.head_attempt = 0
         real_move(claimer, run, token)
 
-    def lease_parked(self: claimer.Claimer, id: bytes, *, alone: bool) -> Claim:
+    def lease_parked(self: claiming.Claimer, id: bytes, *, alone: bool) -> Claim:
         self.connection.execute("update parked set attempt = 0 where id = ?", (id,))
         return real_parked(self, id, alone=alone)
 
-    claim_lanes._move_cursor = move_cursor
-    claimer.Claimer.lease_parked = lease_parked  # type: ignore[method-assign]
+    claiming._move_cursor = move_cursor
+    claiming.Claimer.lease_parked = lease_parked  # type: ignore[method-assign]
 
 
 def single_lease() -> None:
@@ -106,14 +108,14 @@ def single_lease() -> None:
 
 def atomic_bury() -> None:
     """Let a job leave its lane, and fail before its dead letter is written."""
-    real = bury.bury_logged
+    real = dead.bury_logged
 
     def bury_logged(connection: sqlite3.Connection, *arguments: Any, **about: Any) -> bytes:
         job = real(connection, *arguments, **about)
         connection.execute("delete from dead where id = ?", (job,))
         return job
 
-    bury.bury_logged = bury_logged
+    dead.bury_logged = bury_logged
 
 
 def crash_count() -> None:

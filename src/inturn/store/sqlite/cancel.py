@@ -1,4 +1,4 @@
-"""Cancelling a job that is not running."""
+"""Cancelling: a job for good, or a dead letter, and what waits for it is buried."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.store.sqlite import lane_row, queue_row
 from inturn.store.sqlite.dependents import forsake
+from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.tickets import state_of
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import Micros
 
 _TOO_LATE = (JobState.RUNNING, JobState.DONE, JobState.DEAD, JobState.CANCELLED)
 
@@ -53,3 +53,11 @@ def _leave_line(
     assert row is not None
     if position == row.cursor or row.waiting_since is not None:
         lane_row.refresh(connection, queue_row.made(connection, row.queue), row)
+
+
+def drop(connection: sqlite3.Connection, now: Micros, job: bytes, *, by: str) -> None:
+    """Move a dead letter to the cancelled jobs."""
+    ended = f"dropped by {by}"
+    connection.execute(query("drop_dead"), (now, by, ended, job))
+    connection.execute("delete from dead where id = ?", (job,))
+    forsake(connection, now, job, ended=ended)

@@ -10,8 +10,8 @@ import msgspec
 
 from inturn.store.sqlite.leases import lanes_under
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.settled import decode_ranges, encode_ranges
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import Micros
+from inturn.store.sqlite.run import decode_ranges, encode_ranges
 
 _FAULTS_MAX = 20
 CHECKS = (

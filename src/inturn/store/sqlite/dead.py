@@ -1,4 +1,4 @@
-"""Dead letters in an operator's hands: listed, retried, dropped."""
+"""Dead letters: buried, listed, retried, dropped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from uuid import UUID
 from inturn.model.job import DeadLetter
 from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row, queue_row
-from inturn.store.sqlite.append import append
-from inturn.store.sqlite.drop import drop
+from inturn.store.sqlite.cancel import drop
+from inturn.store.sqlite.enqueue import append
+from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.lanes import decide_lane
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob, errors_of, job_of
-from inturn.store.sqlite.times import Micros, time_of
+from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob, errors_of, job_of, time_of
 
 
 def dead_retry(connection: sqlite3.Connection, now: Micros, jobs: Collection[UUID]) -> list[UUID]:
@@ -106,3 +107,52 @@ def _put_back(connection: sqlite3.Connection, now: Micros, letter: WholeJob) -> 
     connection.execute("delete from dead where id = ?", (letter.id,))
     connection.execute("delete from job where id = ?", (letter.id,))
     append(connection, [letter], {queue.name: queue})
+
+
+def bury_head(
+    connection: sqlite3.Connection,
+    now: Micros,
+    queue: QueueRow,
+    lane: LaneRow,
+    *,
+    position: int,
+    attempts: int,
+    errors: str,
+    reason: str,
+) -> None:
+    """Bury a keyed lane's job; the lane goes on behind it, or halts on it for a person."""
+    job = bury_logged(
+        connection, now, lane.id, position, attempts=attempts, errors=errors, reason=reason
+    )
+    lane.forget_head()
+    if queue.on_dead == "halt":
+        lane.take_back(position)
+        lane.halted_at, lane.halted_job = now, job
+    else:
+        lane.take_back(position + 1)
+    lane_row.refresh(connection, queue, lane)
+
+
+def bury_logged(
+    connection: sqlite3.Connection,
+    now: Micros,
+    lane: int,
+    position: int,
+    *,
+    attempts: int,
+    errors: str,
+    reason: str,
+) -> bytes:
+    """Make a job of the log a dead letter and return its id."""
+    connection.execute(query("bury_logged"), (attempts, errors, reason, now, lane, position))
+    statement = "select id from job where lane = ? and position = ?"
+    job: bytes = connection.execute(statement, (lane, position)).fetchone()[0]
+    return job
+
+
+def bury_parked(
+    connection: sqlite3.Connection, now: Micros, job: bytes, *, errors: str, reason: str
+) -> None:
+    """Make a parked job a dead letter."""
+    connection.execute(query("bury_parked"), (errors, reason, now, job))
+    connection.execute("delete from parked where id = ?", (job,))

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from inturn.store.sqlite import queue_row
-from inturn.store.sqlite.append import append
+from inturn.store.sqlite.enqueue import append
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.rows import WHOLE_JOB, WholeJob
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob
 
 WAITS_TOGETHER = 1_000
 

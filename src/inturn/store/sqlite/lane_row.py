@@ -8,8 +8,7 @@ import msgspec
 
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queue_row import QueueRow
-from inturn.store.sqlite.rows import rank
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import Micros, rank
 
 
 class LaneRow(msgspec.Struct):

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
 from inturn.store.sqlite import migrations
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import Micros
 
 VERSION = 3
 

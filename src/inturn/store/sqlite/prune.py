@@ -10,7 +10,7 @@ from collections import Counter
 from typing import NamedTuple, Protocol
 
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.times import SECOND, Micros
+from inturn.store.sqlite.rows import SECOND, Micros
 
 _DAY: Micros = 86_400 * SECOND
 STATS_KEPT: Micros = 7 * _DAY

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from inturn.store.sqlite.times import Micros
+from inturn.store.sqlite.rows import Micros
 
 _COLUMNS = (
     "name, gate, on_dead, depth_max, lane_depth_max, keep_done_seconds, aging_seconds, "

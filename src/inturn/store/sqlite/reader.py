@@ -10,7 +10,7 @@ from typing import Any
 
 from inturn.model.clock import Clock
 from inturn.store.sqlite.faults import not_open, store_error
-from inturn.store.sqlite.times import micros
+from inturn.store.sqlite.rows import micros
 from inturn.store.sqlite.writer import Call, Result, Work, answer
 
 READERS = 3  # so that a quick read need not wait behind a long list

@@ -12,13 +12,12 @@ from inturn.model.job import AttemptError
 from inturn.model.lease import Reclaimed
 from inturn.policy.retry import crash_delay_seconds
 from inturn.store.sqlite import dependents, lane_row, leases, queue_row
-from inturn.store.sqlite.bury import bury_head, bury_parked
+from inturn.store.sqlite.dead import bury_head, bury_parked
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queue_row import QueueRow
-from inturn.store.sqlite.rows import rank, with_error
-from inturn.store.sqlite.settled import decode_ranges, missing
-from inturn.store.sqlite.times import Micros, micros_of_seconds, time_of
+from inturn.store.sqlite.rows import Micros, micros_of_seconds, rank, time_of, with_error
+from inturn.store.sqlite.run import decode_ranges, missing
 
 
 def reclaim(

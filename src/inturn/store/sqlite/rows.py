@@ -1,8 +1,9 @@
-"""Rows as they are kept, turned into what they mean, and back."""
+"""Rows and times as they are kept, turned into what they mean, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,33 @@ import msgspec
 
 from inturn.model.job import AttemptError, Job
 from inturn.policy import history
-from inturn.store.sqlite.times import Micros, time_of
+
+Micros = int
+SECOND: Micros = 1_000_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(time: datetime) -> Micros:
+    """Return a time as it is kept."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def micros_of_seconds(seconds: float) -> Micros:
+    """Return a span of seconds as it is kept."""
+    return round(seconds * SECOND)
+
+
+def time_of(kept: Micros) -> datetime:
+    """Return a kept time as a time with its zone."""
+    return _EPOCH + timedelta(microseconds=kept)
+
+
+def time_or_none(kept: Micros | None) -> datetime | None:
+    """Return a kept time as a time, or nothing for nothing."""
+    return None if kept is None else time_of(kept)
+
 
 WHOLE_JOB = (
     "id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at"

@@ -27,28 +27,28 @@ from inturn.store.sqlite import (
     claim,
     dead,
     enqueue,
-    explain,
-    gates,
-    job_list,
-    job_view,
-    lane_view,
+    jobs,
     lanes,
+    leases,
     migrate,
-    progress,
     prune,
     queues,
     reclaim,
     settle,
-    stats,
     workers,
 )
-from inturn.store.sqlite.connection import Synchronous, open_reader
+from inturn.store.sqlite.connection import (
+    Synchronous,
+    migrate_closed,
+    open_checked,
+    open_reader,
+    opened_aside,
+)
 from inturn.store.sqlite.faults import not_open
 from inturn.store.sqlite.file import MEMORY
 from inturn.store.sqlite.leases import extend
-from inturn.store.sqlite.opening import migrate_closed, open_checked, opened_aside
 from inturn.store.sqlite.reader import READERS, Readers
-from inturn.store.sqlite.times import Micros, micros
+from inturn.store.sqlite.rows import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
 from inturn.store.sqlite.waiters import Waiters
 from inturn.store.sqlite.writer import Result, Work, Writer
@@ -166,7 +166,7 @@ class SqliteStore(Store):
         return await self._write(partial(extend, leases=leases, lease_seconds=lease_seconds))
 
     async def _progress(self, lease: Lease, job: UUID, fraction: float, note: str) -> None:
-        said = partial(progress.progress, lease=lease, job=job, fraction=fraction, note=note)
+        said = partial(leases.progress, lease=lease, job=job, fraction=fraction, note=note)
         await self._write(said)
 
     async def _settle(self, settling: Settling) -> None:
@@ -215,10 +215,10 @@ class SqliteStore(Store):
             await self._write(partial(lanes.resume_lane, queue=queue, key=key))
 
     async def _open_gate(self, queue: str, round: int) -> int:
-        return await self._write(partial(gates.open_gate, queue=queue, round=round))
+        return await self._write(partial(queues.open_gate, queue=queue, round=round))
 
     async def _advance_gate(self, queue: str) -> Gate:
-        return await self._write(partial(gates.advance_gate, queue=queue))
+        return await self._write(partial(queues.advance_gate, queue=queue))
 
     async def _decide_lane(self, queue: str, key: str, decision: Decision, by: str = "") -> UUID:
         decide = partial(lanes.decide_lane, queue=queue, key=key, decision=decision, by=by)
@@ -247,7 +247,7 @@ class SqliteStore(Store):
         return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
 
     async def _job(self, job: UUID) -> JobView:
-        return await self._read(partial(job_view.job, id=job))
+        return await self._read(partial(jobs.job, id=job))
 
     async def _jobs(
         self,
@@ -258,22 +258,22 @@ class SqliteStore(Store):
         cursor: str | None,
         rows_max: int,
     ) -> Page[JobView]:
-        chosen = partial(job_list.jobs, states=states, queue=queue, kind=kind, key=key)
+        chosen = partial(jobs.jobs, states=states, queue=queue, kind=kind, key=key)
         return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
 
     async def _jobs_ending(self, ending: str) -> list[UUID]:
-        return await self._read(partial(job_list.jobs_ending, ending=ending))
+        return await self._read(partial(jobs.jobs_ending, ending=ending))
 
     async def _result(self, job: UUID) -> str | None:
-        return await self._read(partial(job_view.result, id=job))
+        return await self._read(partial(jobs.result, id=job))
 
     async def _explain(self, job: UUID) -> str:
-        return await self._read(partial(explain.explain, job=job))
+        return await self._read(partial(jobs.explain, id=job))
 
     async def _lanes(
         self, queue: str, key: str | None, cursor: str | None, rows_max: int
     ) -> Page[LaneView]:
-        chosen = partial(lane_view.lanes, queue=queue, key=key)
+        chosen = partial(lanes.lanes, queue=queue, key=key)
         return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
 
     async def queues(self) -> list[QueueStatus]:
@@ -285,7 +285,7 @@ class SqliteStore(Store):
         return await self._read(workers.workers)
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
-        return await self._read(partial(stats.stats, queue=queue, since=micros(since)))
+        return await self._read(partial(workers.stats, queue=queue, since=micros(since)))
 
     async def now(self) -> datetime:
         """Return the store's time."""

@@ -15,8 +15,8 @@ from inturn.model.job import NewJob, Ticket
 from inturn.policy.settling import Settling
 from inturn.store.sqlite.enqueue import enqueue
 from inturn.store.sqlite.faults import store_error, transaction_over
+from inturn.store.sqlite.rows import Micros, micros
 from inturn.store.sqlite.settle import settle
-from inturn.store.sqlite.times import Micros, micros
 from inturn.store.sqlite.writer import Result, Turn, Work, Writer
 from inturn.store.transaction import Transaction
 

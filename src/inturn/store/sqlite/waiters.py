@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 
 from inturn.model.clock import Clock, SystemClock
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.times import SECOND, Micros, micros
+from inturn.store.sqlite.rows import SECOND, Micros, micros
 
 POLL_SECONDS = 0.001
 QUIET_POLL_SECONDS = 0.004  # where nothing was committed for a while: most of the cost is waking up

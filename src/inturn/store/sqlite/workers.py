@@ -1,13 +1,16 @@
-"""Workers: heard of lately, and what they take."""
+"""Workers that were heard of lately, and what was settled per kind and minute."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
 import msgspec
 
-from inturn.model.worker import WorkerView
-from inturn.store.sqlite.times import Micros, time_of
+from inturn.model import bounds
+from inturn.model.worker import Stat, WorkerView
+from inturn.policy.tally import Tally
+from inturn.store.sqlite.rows import SECOND, Micros, time_of
 
 
 def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> None:
@@ -58,3 +61,64 @@ def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
         )
         for id, host, pid, version, queues, kinds, running, started_at, seen_at, process in rows
     ]
+
+
+MINUTE: Micros = 60 * SECOND
+
+
+def add_stats(connection: sqlite3.Connection, now: Micros, tallies: Iterable[Tally]) -> None:
+    """Add what one call settled to its minute's rows."""
+    minute = now - now % MINUTE
+    for tally in tallies:
+        place = (tally.queue, minute, tally.kind)
+        statement = "select durations from stat where queue = ? and minute_at = ? and kind = ?"
+        row = connection.execute(statement, place).fetchone()
+        before = [] if row is None else msgspec.json.decode(row[0], type=list[int])
+        durations = (
+            [a + b for a, b in zip(tally.durations, before, strict=True)]
+            if before
+            else tally.durations
+        )
+        counts = (tally.done, tally.retried, tally.buried, tally.released, tally.seconds_sum)
+        connection.execute(
+            "insert into stat values (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "on conflict do update set done = done + excluded.done, "
+            "retried = retried + excluded.retried, buried = buried + excluded.buried, "
+            "released = released + excluded.released, "
+            "seconds_sum = seconds_sum + excluded.seconds_sum, durations = excluded.durations",
+            (*place, *counts, msgspec.json.encode(durations).decode()),
+        )
+
+
+def stats(connection: sqlite3.Connection, now: Micros, queue: str, *, since: Micros) -> list[Stat]:
+    """Return what was settled per kind and minute since a time."""
+    rows = connection.execute(
+        "select queue, kind, minute_at, done, retried, buried, released, seconds_sum, durations "
+        "from stat where queue = ? and minute_at >= ? order by minute_at, kind",
+        (queue, since - since % MINUTE),
+    )
+    return [
+        Stat(
+            queue=name,
+            kind=kind,
+            minute_at=time_of(minute),
+            done=done,
+            retried=retried,
+            buried=buried,
+            released=released,
+            seconds_sum=seconds,
+            durations=msgspec.json.decode(durations, type=tuple[int, ...]),
+        )
+        for name, kind, minute, done, retried, buried, released, seconds, durations in rows
+    ]
+
+
+def settled_lately(connection: sqlite3.Connection, now: Micros, queue: str) -> tuple[int, float]:
+    """Return how many jobs of a queue were done or buried lately, and within how many seconds."""
+    since = now - now % MINUTE - (bounds.DRAIN_MINUTES - 1) * MINUTE
+    settled, first = connection.execute(
+        "select coalesce(sum(done + buried), 0), coalesce(min(minute_at), ?) "
+        "from stat where queue = ? and minute_at >= ?",
+        (now, queue, since),
+    ).fetchone()
+    return settled, (now - first) / SECOND

@@ -14,7 +14,7 @@ from inturn.model.clock import Clock
 from inturn.model.errors import StoreReplaced
 from inturn.store.sqlite.faults import not_open, own_transaction, store_error, transaction_over
 from inturn.store.sqlite.file import OpenFile
-from inturn.store.sqlite.times import Micros, micros
+from inturn.store.sqlite.rows import Micros, micros
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection, Micros], Result]

@@ -1,19 +1,96 @@
-"""One job with its state, its place in line and its history."""
+"""Jobs as a person sees them: one, a list, a result, and why one is where it is."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from inturn.model.errors import ResultLost, UnknownJob
 from inturn.model.job import JobState, JobView
-from inturn.store.sqlite import lane_row
+from inturn.model.lane import LaneView
+from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
+from inturn.policy.explain import explain as sentence
+from inturn.store.paging import Page, decode_cursor, encode_cursor
+from inturn.store.sqlite import lane_row, lanes, queue_row
+from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.lane_row import LaneRow
-from inturn.store.sqlite.progress import said_of
-from inturn.store.sqlite.rows import WHOLE_JOB, errors_of, job_of
-from inturn.store.sqlite.settled import decode_ranges, holds
-from inturn.store.sqlite.times import Micros, time_of, time_or_none
+from inturn.store.sqlite.leases import said_of
+from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.rows import (
+    WHOLE_JOB,
+    Micros,
+    errors_of,
+    job_of,
+    micros_of_seconds,
+    time_of,
+    time_or_none,
+)
+from inturn.store.sqlite.run import decode_ranges, holds
+
+# Up to so many waiting jobs it is quicker to start from their lanes than to walk all ids.
+_FEW_WAITING = 20_000
+
+_QUERIES: dict[JobState | None, tuple[str, ...]] = {
+    None: ("ids_logged", "ids_set_aside"),
+    JobState.WAITING: ("ids_waiting", "ids_parked"),
+    JobState.RUNNING: ("ids_running", "ids_parked"),
+    JobState.RETRYING: ("ids_retrying", "ids_parked"),
+    JobState.SCHEDULED: ("ids_parked",),
+    JobState.BLOCKED: ("ids_blocked",),
+    JobState.DEAD: ("ids_dead",),
+    JobState.CANCELLED: ("ids_cancelled",),
+    JobState.DONE: ("ids_done",),
+}
+
+
+def jobs(
+    connection: sqlite3.Connection,
+    now: Micros,
+    *,
+    states: Sequence[JobState | None],
+    queue: str | None,
+    kind: str | None,
+    key: str | None,
+    cursor: str | None,
+    rows_max: int,
+) -> Page[JobView]:
+    """List jobs of some states (None: of any) by id, newest first."""
+    [before] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=2**128 - 1),)
+    arguments = {
+        "before": before.bytes,
+        "queue": queue,
+        "kind": kind,
+        "key": key,
+        "now": now,
+        "rows_max": rows_max + 1,
+    }
+    found: set[bytes] = set()
+    for one in states:
+        arguments["state"] = None if one is None else str(one)
+        for name in _QUERIES[one]:
+            if name == "ids_waiting" and _many_wait(connection):
+                name = "ids_waiting_of_many"
+            found.update(id for (id,) in connection.execute(query(name), arguments))
+    ids = sorted(found, reverse=True)[: rows_max + 1]
+    views = tuple(job(connection, now, UUID(bytes=id)) for id in ids[:rows_max])
+    more = encode_cursor(views[-1].job.id) if len(ids) > rows_max else None
+    return Page(rows=views, cursor=more)
+
+
+def jobs_ending(connection: sqlite3.Connection, now: Micros, *, ending: str) -> list[UUID]:
+    """Return the jobs, ten at most, whose id ends with these hexadecimal digits."""
+    rows = connection.execute(query("ids_ending"), {"ending": ending})
+    return [UUID(bytes=id) for (id,) in rows]
+
+
+def _many_wait(connection: sqlite3.Connection) -> bool:
+    waiting: Any = connection.execute("select sum(waiting) from depth").fetchone()[0]
+    return (waiting or 0) > _FEW_WAITING
 
 
 def job(connection: sqlite3.Connection, now: Micros, id: UUID) -> JobView:
@@ -186,3 +263,83 @@ def _lease(connection: sqlite3.Connection, token: int | None) -> tuple[str | Non
         return None, None
     row = connection.execute("select worker, until from lease where token = ?", (token,)).fetchone()
     return (None, None) if row is None else row
+
+
+_AWAITED_SAID = 5
+
+
+def explain(connection: sqlite3.Connection, now: Micros, id: UUID) -> str:
+    """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
+    return sentence(facts(connection, now, id))
+
+
+def facts(connection: sqlite3.Connection, now: Micros, id: UUID) -> Facts:
+    """Gather what there is to know about a job's place."""
+    view = job(connection, now, id)
+    queue = queue_row.find(connection, view.job.queue)
+    assert queue is not None
+    lane = _lane(connection, view)
+    head, worker, until = (None, None, None) if lane is None else _head(connection, lane)
+    kind = lane.kind if lane is not None and lane.key is not None else view.job.kind
+    return Facts(
+        view=view,
+        now=time_of(now),
+        gate=queue.gate,
+        queue_paused_by=queue.paused_by,
+        lane=None if lane is None else lanes.view(connection, queue.gate, lane),
+        key_lane=_key_lane(connection, queue.gate, view),
+        head=head,
+        head_worker=worker,
+        head_until=until,
+        awaited=_awaited(connection, now, view),
+        taken=_is_taken(connection, now, view.job.queue, kind),
+    )
+
+
+def _lane(connection: sqlite3.Connection, view: JobView) -> LaneRow | None:
+    """Return the lane a job stands in: a parked job's row in the log is only history."""
+    if view.ahead is None and view.state not in (JobState.DEAD, JobState.RUNNING):
+        return None
+    return None if view.lane is None else lane_row.load(connection, view.lane)
+
+
+def _key_lane(connection: sqlite3.Connection, gate: int, view: JobView) -> LaneView | None:
+    """Return the lane of a job's key, also when the job does not stand in it yet."""
+    if view.job.key is None:
+        return None
+    lane = lane_row.find(connection, view.job.queue, view.job.key)
+    return None if lane is None else lanes.view(connection, gate, lane)
+
+
+def _head(
+    connection: sqlite3.Connection, lane: LaneRow
+) -> tuple[UUID | None, str | None, datetime | None]:
+    """Return a keyed lane's first unsettled job, the worker that has the lane, and until when."""
+    if lane.key is None:
+        return None, None, None
+    statement = "select id from job where lane = ? and position = ?"
+    row = connection.execute(statement, (lane.id, lane.head)).fetchone()
+    head = None if row is None else UUID(bytes=row[0])
+    leased = connection.execute("select worker, until from lease where token = ?", (lane.token,))
+    worker, until = leased.fetchone() or (None, None)
+    return head, worker, time_or_none(until)
+
+
+def _awaited(connection: sqlite3.Connection, now: Micros, view: JobView) -> tuple[Awaited, ...]:
+    """Return the first few jobs that a blocked one waits for, dead letters before others."""
+    states = [(state_of(connection, now, job), job) for job in view.waits_for]
+    states.sort(key=lambda awaited: awaited[0] is not JobState.DEAD)
+    return tuple(
+        Awaited(job=job, state=state) for state, job in states[:_AWAITED_SAID] if state is not None
+    )
+
+
+def _is_taken(connection: sqlite3.Connection, now: Micros, queue: str, kind: str) -> bool:
+    """Say whether a live worker takes this kind from this queue; one without kinds takes all."""
+    since = now - micros_of_seconds(WORKER_SEEN_SECONDS)
+    rows = connection.execute("select queues, kinds from worker where seen_at >= ?", (since,))
+    for queues, kinds in rows:
+        taken = msgspec.json.decode(kinds, type=list[str])
+        if queue in msgspec.json.decode(queues, type=list[str]) and (not taken or kind in taken):
+            return True
+    return False
