@@ -111,7 +111,7 @@ class Stage:
                 actor.verb.cancel()
                 await asyncio.gather(actor.verb, return_exceptions=True)
             await actor.connection.close()
-        await self._onlooker.execute(query("reclaim"), 100, self._later())
+        await self._onlooker.execute(query("reclaim"), 100, [], self._later())
         await self._onlooker.close()
 
     async def seen(self) -> Seen:
@@ -182,7 +182,7 @@ class Stage:
             return await self._produce(asked.who, verb, actor)
         await actor.begin()
         if verb == "reclaim":
-            await actor.connection.execute(query("reclaim"), 1, self._later())
+            await actor.connection.execute(query("reclaim"), 1, [], self._later())
             return OPEN
         if verb == "claim":
             actor.found = await claim(actor.connection, self._wish(), self._later())
