@@ -55,6 +55,20 @@ MEASURES = (
             "postgres def keyed": Bar(3.0),
         },
     ),
+    Measure(
+        "prune",
+        "prune.py",
+        {"sqlite longest enqueue beside a prune": Bar(8.0)},
+        stores=("sqlite",),
+        rates=False,
+    ),
+    Measure(
+        "lists",
+        "lists.py",
+        {"sqlite job() beside lists": Bar(5.0)},
+        stores=("sqlite",),
+        rates=False,
+    ),
 )
 
 

@@ -191,7 +191,7 @@ class RecordedStore(StoreDelegate):
         self._record.settled(noted.settlements)
 
 
-class _RecordedTransaction:
+class _RecordedTransaction(Transaction):
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self.accepted: list[tuple[list[NewJob], list[Ticket]]] = []
