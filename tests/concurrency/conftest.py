@@ -32,23 +32,6 @@ end $$
 """
 
 
-# The slow sweep, which every reclaim calls, would hide a stranded job by mending it.
-REMEMBER_WHAT_IS_MENDED = """
-create schema watch;
-create table watch.mended (lanes bigint);
-alter function inturn.mend rename to mend_unwatched;
-create function inturn.mend(p_now timestamptz) returns bigint language plpgsql as $$
-declare
-    v_lanes bigint := inturn.mend_unwatched(p_now);
-begin
-    if v_lanes > 0 then
-        insert into watch.mended values (v_lanes);
-    end if;
-    return v_lanes;
-end $$
-"""
-
-
 async def migrate(url: str) -> None:
     store = PostgresStore(url)
     try:
@@ -62,8 +45,6 @@ def migrated(postgres_server: DatabaseServer) -> Iterator[str]:
     """The url of a database with inturn's tables, for all tests of this folder in turn."""
     with postgres_server.fresh_database() as url:
         asyncio.run(migrate(url))
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(REMEMBER_WHAT_IS_MENDED)
         yield url
 
 
@@ -72,7 +53,6 @@ def database(migrated: str) -> str:
     """The url of a database with inturn's tables, all of them empty."""
     with psycopg.connect(migrated, autocommit=True) as connection:
         connection.execute(EMPTY_ALL_TABLES)
-        connection.execute("delete from watch.mended")
     return migrated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -16,8 +16,8 @@ import pytest
 from inturn.model.errors import NoRights, StoreBusy, StoreUnavailable
 from inturn.model.job import NewJob, Ticket
 from inturn.store.address import connect
-from inturn.store.postgres import producer as producer_module
-from inturn.store.postgres.enqueue import accept_one
+from inturn.store.postgres import group_commit
+from inturn.store.postgres.enqueue import enqueue as enqueue_verb
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
@@ -156,8 +156,8 @@ async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_commit
     """Whoever was told that nothing was sent would submit it again, and have it twice."""
     is_stored, let_go = asyncio.Event(), asyncio.Event()
 
-    async def cut(connection: Any, one: NewJob, *rest: Any) -> Ticket:
-        await accept_one(connection, one, *rest)
+    async def cut(connection: Any, jobs: Sequence[NewJob], now: Any) -> list[Ticket]:
+        await enqueue_verb(connection, jobs, now)
         is_stored.set()
         await asyncio.sleep(0.05)
         raise ConnectionResetError("cut")
@@ -169,7 +169,7 @@ async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_commit
 
     async with opened(database, connections_max=1, patience_seconds=0.5) as store:
         await store.enqueue([job()])
-        monkeypatch.setattr(producer_module, "accept_one", cut)
+        monkeypatch.setattr(group_commit, "enqueue", cut)
         other = asyncio.ensure_future(occupy(store))
         with pytest.raises(StoreUnavailable, match=r"cut.*may or may not be committed"):
             await quickly(store.enqueue([job()]))

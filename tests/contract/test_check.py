@@ -13,7 +13,7 @@ from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.policy.verdict import Done
-from inturn.store.postgres import checks as postgres_checks
+from inturn.store.postgres import upkeep as postgres_checks
 from inturn.store.sqlite import check as sqlite_checks
 from inturn.store.store import Store
 from tests.contract.support import (
@@ -219,15 +219,13 @@ async def test_a_store_in_the_midst_of_its_work_has_nothing_to_be_named(
     await sound(store)
 
 
-async def test_reclaim_mends_a_stranded_lane(store: Store, clock: ManualClock) -> None:
+async def test_prune_mends_a_stranded_lane(store: Store) -> None:
     """The slow sweep of the design: it must find nothing, ever, and repair it if it does."""
     if not is_postgres(store):
         pytest.skip("with one writer at a time no lane is stranded")
     made = await enqueue(store, *jobs(2, key="a"), *jobs(2))
     await raw(store, "update @lane set active = false, rank_at = null")
-    for _ in range(3):
-        await store.reclaim()
-        clock.advance(60)
+    await store.prune()
     await sound(store)
     claims = await claim(store)
     assert sorted(one.id for claimed in claims for one in claimed.jobs) == made

@@ -231,7 +231,7 @@ async def test_a_reclaim_finds_the_leases_that_ran_out(connection: Any) -> None:
 async def test_the_slow_sweep_reads_no_job(connection: Any) -> None:
     """Every worker calls it from time to time: it may read each lane, and each tail, once."""
     async with counted(connection) as touched:
-        await connection.execute(query("sweep"), None)
+        await connection.execute(query("sweep"), None, 1)
     assert touched.rows("job") == 0
     assert touched.all_rows() <= 250_000
 

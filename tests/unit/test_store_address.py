@@ -25,23 +25,10 @@ def test_an_app_is_refused_an_address_that_names_no_file(url: str) -> None:
         ("sqlite:///work.db?synchronous=normal&foo=bar", "option 'foo'.*synchronous"),
         ("sqlite:///work.db?synchronous=off", "synchronous='off'.*full or normal"),
         ("sqlite:///work.db?synchronous", "synchronous=''.*full or normal"),
-        ("postgresql://h/d?foo=bar", "option 'foo'.*sslmode"),
-        ("postgresql://h/d?sslmode=require&channel_binding=require", "option 'channel_binding'"),
-        ("postgresql://h/d?sslmode=bogus", "sslmode='bogus'.*disable, .*or verify-full"),
-        ("postgresql://h/d?sslmode", "sslmode=''"),
         ("postgresql://h/d?pooler=session", "pooler='session'.*transaction"),
-        ("postgresql://h/d?pooler=transaction&foo=bar", "option 'foo'"),
         ("postgresql://h/d?connections_max=0", "connections_max='0'; it is a number from 1 to"),
         ("postgresql://h/d?connections_max=many", "connections_max='many'"),
         ("postgresql://h/d?connections_max=", "connections_max=''"),
-        ("postgresql://h/d?target_session_attrs=x", "target_session_attrs='x'.*read-write"),
-        ("postgresql://h:bad/d", "port 'bad'"),
-        ("postgresql://h:/d", "port ''"),
-        ("postgresql://u:p@h:0/d", "port '0'"),
-        ("postgresql://u:p@h:99999/d", "port '99999'"),
-        ("postgresql://a:5432,b:x/d", "port 'x'"),
-        ("postgresql://[::1]:x/d", "port 'x'"),
-        ("postgresql://h/d?port=x", "port 'x'"),
         ("postgresql://[::1/d", "cannot be read"),
     ],
 )
@@ -50,11 +37,10 @@ def test_what_is_wrong_with_an_address_is_named(url: str, named: str) -> None:
         connect(url)
 
 
-def test_a_refusal_does_not_give_a_password_away() -> None:
-    for url in ("postgresql://u:secret@h:bad/d", "postgresql://u:secret@h/d?foo=bar"):
-        with pytest.raises(InvalidStoreURL) as refused:
-            connect(url)
-        assert "secret" not in str(refused.value)
+async def test_a_refusal_does_not_give_a_password_away() -> None:
+    with pytest.raises(InvalidStoreURL) as refused:
+        await connect("postgresql://u:secret@h:bad/d").open()
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +68,17 @@ def test_an_address_of_sqlite_leads_there(options: str) -> None:
     assert store.path == "work.db"
 
 
-async def test_what_only_the_driver_knows_is_wrong_is_said_when_it_is_opened() -> None:
-    store = connect("postgresql:///d?host=a,b&port=1,2,3")
-    with pytest.raises(InvalidStoreURL, match="could not match 3 port numbers to 2 hosts"):
-        await store.open()
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql:///d?host=a,b&port=1,2,3", "could not match 3 port numbers to 2 hosts"),
+        ("postgresql://h:bad/d", "bad"),
+        ("postgresql://h/d?sslmode=bogus", "sslmode"),
+        ("postgresql://h/d?target_session_attrs=x", "target_session_attrs"),
+    ],
+)
+async def test_what_the_driver_knows_is_wrong_is_said_when_it_is_opened(
+    url: str, said: str
+) -> None:
+    with pytest.raises(InvalidStoreURL, match=said):
+        await connect(url).open()

@@ -65,15 +65,12 @@ def tail_lock() -> list[str]:
     reserve = _altered(
         "reserve", r"if 0 = all\(p_rounds_last\) then.*?end if;\n\s+lanes :=", loosely
     )
-    by_tails = (
-        r"if p_key is not null then(.*?)elsif p_lane is not null then(.*?)"
-        r"if p_key is null and current_setting\(.*?\) = 'read committed' then"
-    )
+    by_tails = r"if p_key is not null then(.*?)elsif current_setting\(.*?\) = 'read committed' then"
     return [
         make,
         take,
         reserve,
-        _altered("accept_one", by_tails, r"if false then\1elsif false then\2if false then"),
+        _altered("accept_one", by_tails, r"if false then\1elsif false then"),
     ]
 
 

@@ -37,7 +37,8 @@ class Transaction:
     async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """Run a statement of the caller's own, in the store's dialect, and return its rows.
 
-        One that begins or ends a transaction is refused.
+        One that begins or ends a transaction is refused. On PostgreSQL one that fails spoils the
+        transaction, unless it stands in a block of ``connection.transaction()``.
         """
         check_statement(sql)
         return await self._execute(sql, arguments)

@@ -9,37 +9,27 @@ from itertools import accumulate, chain
 from typing import Any
 from uuid import UUID
 
+import asyncpg
+
+from inturn.model import bounds
+from inturn.model.errors import JobConflict, QueueFull
 from inturn.model.job import NewJob, Ticket
+from inturn.policy.dedupe import is_same_work
+from inturn.policy.drain import come_back_seconds
 from inturn.store.postgres.claim import SEPARATOR
-from inturn.store.postgres.open_lanes import OpenLanes, sort_of
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
 
 async def enqueue(
-    connection: Connection,
-    jobs: Sequence[NewJob],
-    now: datetime | None,
-    lanes: OpenLanes | None = None,
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
-    """Accept jobs, in one statement. ``lanes`` is what the caller remembers of those before."""
+    """Accept jobs, in one statement."""
     if not all(map(is_plain, jobs)):
-        return await _accept(connection, jobs, now)
+        return await _accept(connection, jobs, now, "accept")
     if len(jobs) > 1:
         return await _accept_plain(connection, jobs, now, "accept_plain")
-    return [await accept_one(connection, jobs[0], now, lanes)]
-
-
-async def accept_one(
-    connection: Connection, job: NewJob, now: datetime | None, lanes: OpenLanes | None
-) -> Ticket:
-    """Accept a job that goes straight to its lane."""
-    sort = sort_of(job)
-    known, uses = None, 0
-    if job.key is not None:
-        lanes = None
-    elif lanes is not None:
-        known, uses = lanes.take(sort)
+    [job] = jobs
     lane, position = await connection.fetchval(
         query("accept_one"),
         job.id,
@@ -52,19 +42,68 @@ async def accept_one(
         job.attempts_max,
         job.timeout_seconds,
         now,
-        known,
         job.unsent,
     )
-    if lanes is not None:
-        lanes.learn(sort, lane, uses + 1 if lane == known else 0)
-    return Ticket(job.id, lane, position)
+    return [Ticket(job.id, lane, position)]
 
 
 async def enqueue_together(
     connection: Connection, jobs: Sequence[NewJob], now: datetime | None
 ) -> list[Ticket]:
-    """Accept plain jobs of several producers, or give up soon if a lock would hold them up."""
-    return await _accept_plain(connection, jobs, now, "accept_together")
+    """Accept jobs of several producers, or give up soon if a lock would hold them up."""
+    if all(map(is_plain, jobs)):
+        return await _accept_plain(connection, jobs, now, "accept_plain_together")
+    return await _accept(connection, jobs, now, "accept_together")
+
+
+def is_plain(job: NewJob) -> bool:
+    """Say whether a job goes straight to its lane."""
+    return job.dedupe is None and not job.after and not job.delay_seconds
+
+
+async def accept(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Accept jobs, all or none, in a connection's transaction; known ones keep their tickets."""
+    try:
+        async with connection.transaction():  # a savepoint
+            return await enqueue(connection, jobs, now)
+    except asyncpg.UniqueViolationError:
+        return await accept_rest(connection, jobs, now)
+
+
+async def accept_rest(
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+) -> list[Ticket]:
+    """Accept those jobs that are not stored already: after a lost answer, or a known id."""
+    async with connection.transaction():
+        await check_same(connection, jobs)
+        known = await tickets(connection, [job.id for job in jobs])
+        fresh = [job for job in jobs if job.id not in known]
+        placed = await enqueue(connection, fresh, now) if fresh else []
+    known |= {job.id: ticket for job, ticket in zip(fresh, placed, strict=True)}
+    return [known[job.id] for job in jobs]
+
+
+async def check_same(connection: Connection, jobs: Sequence[NewJob]) -> None:
+    """Refuse jobs under whose ids other work is stored."""
+    by_id = {job.id: job for job in jobs}
+    for id, *content in await connection.fetch(query("contents"), list(by_id)):
+        if not is_same_work(by_id[id], *content):
+            raise JobConflict(id)
+
+
+async def with_time(connection: Connection, full: QueueFull, now: datetime | None) -> QueueFull:
+    """Return a refusal with the time to come back."""
+    settled, within_seconds = await connection.fetchrow(
+        "select * from inturn.settled_lately($1, $2, $3)",
+        full.queue,
+        bounds.DRAIN_MINUTES - 1,
+        now,
+    )
+    excess = full.depth + full.added - full.depth_max
+    seconds = come_back_seconds(excess, settled=settled, within_seconds=within_seconds)
+    return QueueFull(full.queue, full.key, full.depth, full.depth_max, full.added, seconds)
 
 
 async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Ticket]:
@@ -73,16 +112,11 @@ async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Tic
     return {row["id"]: Ticket(row["id"], row["lane"], row["position"]) for row in rows}
 
 
-def is_plain(job: NewJob) -> bool:
-    """Say whether a job goes straight to its lane."""
-    return job.dedupe is None and not job.after and not job.delay_seconds
-
-
 async def _accept(
-    connection: Connection, jobs: Sequence[NewJob], now: datetime | None
+    connection: Connection, jobs: Sequence[NewJob], now: datetime | None, by: str
 ) -> list[Ticket]:
     rows = await connection.fetch(
-        query("accept"),
+        query(by),
         [job.id for job in jobs],
         [job.queue for job in jobs],
         [job.key for job in jobs],

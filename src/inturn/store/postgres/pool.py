@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -11,15 +12,15 @@ from typing import Any, TypeVar
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
-from inturn.store.postgres.arrays import tell_arrays
-from inturn.store.postgres.faults import GONE, told, told_connecting
-from inturn.store.postgres.patience import Patience, trouble_of
-from inturn.store.postgres.url import application_name, read_url
+from inturn.store.postgres.faults import GONE, crossed, is_crossed, told, told_connecting
+from inturn.store.postgres.url import read_url
 
 Answer = TypeVar("Answer")
 Connection = Any
 """An asyncpg connection, from the pool or the caller's own."""
 
+PAUSE_SECONDS_FIRST = 0.05
+PAUSE_SECONDS_MAX = 1.0
 CLOSE_SECONDS_MAX = 10.0
 RELEASE_SECONDS_MAX = 1.0  # for a connection to come back from a call that was cancelled
 AT_HAND_MAX = 4
@@ -71,6 +72,41 @@ class Lent:
             await self._pool.release(self._connection)
 
 
+class Patience:
+    """The patience of one verb whose first try has failed: until a time, by ``monotonic``."""
+
+    def __init__(self, ends_at: float) -> None:
+        self._ends_at = ends_at
+        self._pause = PAUSE_SECONDS_FIRST
+        self._cut: Exception | None = None  # from a try that was sent, and may be committed
+
+    def pause_after(self, error: Exception, *, is_closed: bool) -> float:
+        """Return how many seconds to wait before the next try; raise what the caller is to hear if
+        there is none.
+
+        ``is_closed``: nobody wants connections any more.
+        """
+        with told():
+            if isinstance(error, StoreBusy):
+                raise self._cut or error
+            if isinstance(error, GONE):
+                self._cut = error
+                if self._is_over or is_closed:
+                    raise error
+                pause, self._pause = self._pause, min(self._pause * 2, PAUSE_SECONDS_MAX)
+                return pause
+            if isinstance(error, asyncpg.PostgresError) and is_crossed(error):
+                if self._is_over:
+                    raise crossed(error) from error
+                # Each at another moment, or those who crossed would cross again.
+                return random.uniform(0, self._pause)
+            raise error
+
+    @property
+    def _is_over(self) -> bool:
+        return monotonic() + self._pause > self._ends_at
+
+
 class Pool:
     """A few connections, and the patience to find the server again.
 
@@ -92,7 +128,7 @@ class Pool:
         self.patience_seconds = patience_seconds
         self._connections_max = address.connections_max or connections_max
         self._settings = {
-            "application_name": application_name(url),
+            "application_name": address.application_name,
             "statement_timeout": str(int(statement_seconds * 1000)),
             "lock_timeout": str(int(lock_seconds * 1000)),
             "default_transaction_isolation": "read committed",
@@ -119,7 +155,6 @@ class Pool:
                 server_settings={} if self.pooler else self._settings,
                 statement_cache_size=0 if self.pooler else 100,
                 max_inactive_connection_lifetime=60.0,
-                init=tell_arrays,
                 reset=_as_it_is,
             )
             self._at_hand.append(await pool.acquire())
@@ -152,12 +187,6 @@ class Pool:
     def connection(self) -> Lent:
         """Lend a connection."""
         return Lent(self)
-
-    def take_now(self) -> tuple[asyncpg.Pool[asyncpg.Record], Connection] | None:
-        """Take a connection that lies at hand, if there is one that lives."""
-        if self._pool is None or not self._at_hand or not _lives(self._at_hand[-1]):
-            return None
-        return self._pool, self._at_hand.pop()
 
     async def take(self) -> tuple[asyncpg.Pool[asyncpg.Record], Connection]:
         """Take a connection that lies at hand, or else wait for one of the pool's."""
@@ -232,7 +261,6 @@ class Pool:
                 statement_cache_size=0,
             )
             try:
-                await tell_arrays(connection)
                 return await verb(connection)
             finally:
                 await connection.close()
@@ -275,7 +303,7 @@ class Pool:
             try:
                 answer = await attempt()
             except Exception as error:
-                self.trouble = trouble_of(error, self.trouble)
+                self.trouble = _trouble_of(error, self.trouble)
                 if patience is None:
                     patience = Patience(began + self.patience_seconds)
                 pause = patience.pause_after(error, is_closed=self._pool is None)
@@ -312,3 +340,12 @@ async def _as_it_is(connection: Connection) -> None:
     """Give a connection back as it is: a verb sets nothing for the session, and a reset after each
     would be one round trip more.
     """
+
+
+def _trouble_of(error: Exception, before: str | None) -> str | None:
+    """Return why the server cannot be reached, by an error; what was known before, if that is not
+    what it tells.
+    """
+    if isinstance(error, GONE):
+        return str(error) or type(error).__name__
+    return None if isinstance(error, asyncpg.PostgresError) else before  # one that it answered

@@ -8,16 +8,20 @@ from datetime import datetime
 from itertools import chain
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
+import asyncpg
 import msgspec
 
 from inturn.model import bounds
 from inturn.model.errors import LeaseLost
+from inturn.model.lease import Claim, Lease, Wish
 from inturn.policy.settlement import (
     Settlement,
     done_ranges,
     error_text,
     has_result,
+    keepable,
     reason_text,
     result_texts,
     traceback_text,
@@ -25,6 +29,7 @@ from inturn.policy.settlement import (
 from inturn.policy.settling import Run, Settling
 from inturn.policy.tally import Tally
 from inturn.policy.verdict import Bury, Done, Retry
+from inturn.store.postgres.claim import claims_of
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 
@@ -36,6 +41,42 @@ async def settle(connection: Connection, settling: Settling, now: datetime | Non
     arguments = settled(settling, now)
     if arguments is not None:
         await connection.execute(query("settle"), *arguments, connection.is_in_transaction())
+
+
+async def turn(connection: Connection, settled: Sequence[Any], wish: Wish) -> list[Claim]:
+    """Settle, and lease jobs of a queue if that can be done at once.
+
+    Nothing claimed does not say that there is nothing: then claim by itself.
+    """
+    try:
+        rows = await connection.fetch(
+            query("turn"),
+            *settled,
+            wish.queue,
+            wish.jobs_max,
+            wish.lease_seconds,
+            wish.kinds,
+            wish.suspects_max,
+        )
+    except asyncpg.ProgramLimitExceededError:  # the answer is too large, and nothing was written
+        await connection.execute(query("settle"), *settled, False)
+        return []
+    return claims_of(wish.queue, rows)
+
+
+async def progress(
+    connection: Connection,
+    *,
+    lease: Lease,
+    job: UUID,
+    fraction: float,
+    note: str,
+    now: datetime | None,
+) -> None:
+    """Write down how far a leased job is. Raises ``LeaseLost``."""
+    said = (lease.token, lease.lane, job, float(fraction), keepable(note), now)
+    if await connection.fetchval(query("progress"), *said) is None:
+        raise LeaseLost([lease.token])
 
 
 def settled(settling: Settling, now: datetime | None) -> tuple[Any, ...] | None:

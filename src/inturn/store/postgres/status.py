@@ -14,6 +14,7 @@ from inturn.store.postgres.sql import query
 
 async def queues(connection: Connection, now: datetime) -> list[QueueStatus]:
     """Return every queue's settings, depth and oldest age, by name."""
+    await connection.execute(query("recount"))
     return [_queue_status(row) for row in await connection.fetch(query("queues"), now)]
 
 

@@ -21,17 +21,15 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
 from inturn.store.paging import Page
-from inturn.store.postgres import checks, lanes, migrate, reads, status
+from inturn.store.postgres import lanes, migrate, reads, status
 from inturn.store.postgres.claim import claim, extend
+from inturn.store.postgres.group_commit import Producer
 from inturn.store.postgres.listener import Listener
 from inturn.store.postgres.pool import Connection, Pool
-from inturn.store.postgres.producer import Producer
-from inturn.store.postgres.progress import progress
-from inturn.store.postgres.prune import prune
-from inturn.store.postgres.settle import settle, settled
+from inturn.store.postgres.settle import progress, settle, settled, turn
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
-from inturn.store.postgres.turn import turn
+from inturn.store.postgres.upkeep import check, prune
 from inturn.store.store import Pruned, Store
 
 LOCKED_SECONDS = (0.01, 0.04, 0.2)
@@ -103,7 +101,7 @@ class PostgresStore(Store):
 
     async def check(self) -> list[str]:
         """Verify every invariant of the tables."""
-        return await self._pool.run(checks.check)
+        return await self._pool.run(check)
 
     async def prune(self) -> Pruned:
         """Take away history past its time, idle lanes, and what has expired, in small steps."""
@@ -168,7 +166,7 @@ class PostgresStore(Store):
     async def _reclaim(self, leases_max: int, gone: list[str]) -> Reclaimed:
         async def verb(connection: Connection) -> Reclaimed:
             row = await connection.fetchrow(query("reclaim"), leases_max, gone, self._now())
-            await connection.execute(query("sweep"), self._now())
+            await connection.execute(query("sweep"), self._now(), 1)
             return Reclaimed(**row)
 
         return await self._pool.run(verb)

@@ -9,7 +9,7 @@ from typing import Any
 from inturn.model.errors import LeaseLost, QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settling import Settling
-from inturn.store.postgres.accept import accept, with_time
+from inturn.store.postgres.enqueue import accept, with_time
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
@@ -21,8 +21,8 @@ MakeQueues = Callable[[Connection, Sequence[NewJob]], Awaitable[None]]
 class PostgresTransaction(Transaction):
     """One transaction of the store. ``connection`` is its asyncpg connection.
 
-    Each verb runs in a savepoint: one that fails leaves the transaction as it was before. Only a
-    lost lease spoils all of it, also when the caller catches the error.
+    ``enqueue`` and ``settle`` run in a savepoint: one that fails leaves the transaction as it was
+    before. A lost lease spoils all of it, also when the caller catches the error.
     """
 
     def __init__(
@@ -58,8 +58,7 @@ class PostgresTransaction(Transaction):
 
     async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._check_open()
-        async with self.connection.transaction():
-            return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
+        return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
 
     def _check_open(self) -> None:
         if self.is_over:

@@ -9,11 +9,6 @@
 -- lanes (keyed, all their rounds open, nothing cancelled ahead) are taken as they come, the others
 -- one by one. Where the first look finds all that is wanted, it is the answer.
 --
--- While a transaction stays open, every claim leaves an entry at the beginning of the index that
--- nothing may take away. A look that read many notes where the living begin (inturn.note_floor),
--- and for ten times as long as that took, later looks begin there. What has become more urgent than
--- they waits as long at worst, and is found at once when there is less than is wanted.
---
 -- Plans are made as claim, which calls this, has them made.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
@@ -34,21 +29,7 @@ declare
     v_lasts bigint[];
     v_attempts integer[];
     v_holes bigint := 0;
-    v_floor text[] := nullif(current_setting('inturn.floor', true), '');
-    v_round integer := -1;  -- where the look begins: the beginning, or the floor
-    v_rank_at timestamptz := '-infinity';
-    v_whole boolean := true;  -- whether a look has begun at the beginning
-    v_read bigint;
 begin
-    if v_floor[1] = p_queue and v_floor[2] = coalesce(p_kinds::text, '')
-        and v_floor[5]::timestamptz > clock_timestamp()
-    then
-        v_round := v_floor[3];
-        v_rank_at := v_floor[4];
-        v_whole := false;
-    else
-        v_read := pg_stat_get_xact_tuples_returned('inturn.lane_claimable'::regclass);
-    end if;
     for v_look in 1 .. 50 loop
         select
             count(*)::integer as looked,
@@ -80,7 +61,6 @@ begin
                     from inturn.lane l
                     where l.queue = p_queue and l.rank_at is not null and not l.suspect
                       and l.round <= p_gate
-                      and (l.round, l.rank_at) >= (v_round, v_rank_at)
                       and (p_kinds is null or l.kind = any(p_kinds))
                       and (v_look = 1 or l.id <> all(v_seen))
                     order by l.round, l.rank_at, l.id
@@ -92,13 +72,6 @@ begin
                 ) t
             ) o
         ) l;
-        if v_look = 1 and v_read is not null and f.looked > 0 then
-            v_read := pg_stat_get_xact_tuples_returned('inturn.lane_claimable'::regclass) - v_read;
-            if v_read > f.looked + 1000 then
-                select * into v_round, v_rank_at
-                from inturn.note_floor(p_queue, p_kinds, f.seen[1], v_read);
-            end if;
-        end if;
         if v_look = 1 and f.plain and f.jobs = p_jobs_max and f.empty is null then
             return row(
                 f.jobs, 0, f.looked,
@@ -138,13 +111,7 @@ begin
         end if;
         continue when v_again;
         exit when v_left <= 0;
-        if f.looked < v_limit then
-            exit when v_whole;
-            v_whole := true;
-            v_round := -1;
-            v_rank_at := '-infinity';
-            continue;
-        end if;
+        exit when f.looked < v_limit;
         if v_left = p_jobs_max then
             v_limit := least(v_limit * 2, 1000);
         else
@@ -163,23 +130,6 @@ begin
     return row(
         p_jobs_max - greatest(v_left, 0), v_holes, cardinality(v_seen),
         v_lanes, v_keys, v_firsts, v_lasts, v_attempts)::inturn.taken;
-end $$;
-
--- Note in the session that a look for claimable lanes began at a lane's rank, after so many entries
--- of the index that had died. A microsecond is reckoned for each, so it holds ten for each.
-create or replace function inturn.note_floor(
-    p_queue text, p_kinds text[], p_lane bigint, p_read bigint,
-    out round integer, out rank_at timestamptz
-) language plpgsql as $$
-begin
-    select l.round, l.rank_at into round, rank_at from inturn.lane l where l.id = p_lane;
-    perform set_config(
-        'inturn.floor',
-        array[
-            p_queue, coalesce(p_kinds::text, ''), round::text, rank_at::text,
-            (clock_timestamp() + p_read * interval '10 microseconds')::text
-        ]::text,
-        false);
 end $$;
 
 -- The run to take of a locked lane that is not plain: no further than the gate is open, around

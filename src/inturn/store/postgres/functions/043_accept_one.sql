@@ -2,8 +2,6 @@
 -- statements: the way of inturn.accept_plain for a lane that is there, in less than half its time.
 -- Returns the lane and the position.
 --
--- p_lane: for a job without a key, the open lane that one of its sort went to before, if the caller
--- remembers it. It is taken without a look at the others if nobody holds its tail.
 -- p_unsent: no store has seen the id before, so that nobody need look for it.
 --
 -- Right as inturn.reserve is: the position is given under the tail's lock, kept until commit, and
@@ -16,16 +14,15 @@
 create or replace function inturn.accept_one(
     p_id uuid, p_queue text, p_key text, p_kind text, p_payload text, p_priority integer,
     p_round integer, p_attempts integer, p_timeout double precision, p_now timestamptz,
-    p_lane bigint default null, p_unsent boolean default false
+    p_unsent boolean default false
 ) returns bigint[] language plpgsql
 set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 declare
     v_at timestamptz;
-    v_lane bigint := p_lane;
+    v_lane bigint;
     v_last bigint;
     v_round integer;
     v_rests boolean;
-    v_fits boolean;
     v_bounded boolean;
 begin
     if not p_unsent then
@@ -35,42 +32,25 @@ begin
         update inturn.tail t set last = t.last + 1, round = greatest(t.round, p_round)
         where t.queue = p_queue and t.key = p_key
         returning t.lane, t.last, t.round into v_lane, v_last, v_round;
-    elsif p_lane is not null then
+    elsif current_setting('transaction_isolation') = 'read committed' then
+        v_lane := inturn.free_open_lane(p_queue, p_kind, p_priority, p_round, '{}');
         update inturn.tail t set last = t.last + 1
-        where t.ctid = (
-            select o.ctid from inturn.tail o
-            where o.lane = p_lane and o.queue = p_queue and o.key is null
-            for update skip locked)
+        where t.lane = v_lane
         returning t.last, t.round into v_last, v_round;
     end if;
     if v_last is null then
-        if p_key is null and current_setting('transaction_isolation') = 'read committed' then
-            v_lane := inturn.free_open_lane(p_queue, p_kind, p_priority, p_round, '{}');
-            update inturn.tail t set last = t.last + 1
-            where t.lane = v_lane
-            returning t.last, t.round into v_last, v_round;
-        end if;
-        if v_last is null then
-            return inturn.accept_first(
-                p_id, p_queue, p_key, p_kind, p_payload, p_priority, p_round, p_attempts,
-                p_timeout, p_now);
-        end if;
+        return inturn.accept_first(
+            p_id, p_queue, p_key, p_kind, p_payload, p_priority, p_round, p_attempts,
+            p_timeout, p_now);
     end if;
     select
         not l.active or (l.token is null and l.cursor >= v_last),
-        p_key is not null
-            or (l.kind = p_kind and l.priority = p_priority and l.round = p_round),
         exists (
             select from inturn.queue q
             where q.name = p_queue and num_nonnulls(q.depth_max, q.lane_depth_max) > 0)
-    into v_rests, v_fits, v_bounded
+    into v_rests, v_bounded
     from inturn.lane l where l.id = v_lane;
-    if v_bounded or not v_fits then
-        if not v_fits then
-            raise exception 'lane % is not for jobs of kind %', v_lane, p_kind
-            using errcode = 'serialization_failure',
-                  hint = 'The database is not the one that the lane was remembered of. Try again.';
-        end if;
+    if v_bounded then
         update inturn.tail t set last = t.last - 1 where t.lane = v_lane;  -- to be taken again
         return inturn.accept_first(
             p_id, p_queue, p_key, p_kind, p_payload, p_priority, p_round, p_attempts, p_timeout,

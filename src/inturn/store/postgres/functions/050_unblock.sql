@@ -40,7 +40,7 @@ set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 begin
     delete from inturn.waits w
     using unnest(p_ons[:1000], p_jobs[:1000]) p(on_job, job)
-    where w.on_job = p.on_job and w.job = p.job;
+    where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job);
     perform inturn.join_lanes(p_jobs[:1000], p_now);
     if cardinality(p_jobs) > 1000 then
         insert into inturn.admitting (job)

@@ -21,6 +21,7 @@ begin
     end if;
     v_lanes := array(
         select id from inturn.lane where id > p_after order by id limit p_lanes_max);
+    perform inturn.mend(v_lanes, v_now);
     perform inturn.mark_finished(v_lanes, v_now);
     jobs := inturn.prune_jobs(v_lanes, p_jobs_max, v_now);
     lanes := 0;
@@ -31,6 +32,24 @@ begin
         through := v_lanes[p_lanes_max];
     end if;
     return next;
+end $$;
+
+-- Wake lanes that are inactive although a job waits in them. There must be none, ever.
+create or replace function inturn.mend(p_lanes bigint[], p_now timestamptz) returns void
+language plpgsql as $$
+declare
+    v_lanes bigint[];
+begin
+    v_lanes := array(
+        select l.id
+        from inturn.lane l
+        join inturn.tail t on t.lane = l.id
+        where l.id = any(p_lanes) and not l.active and t.last >= l.cursor
+        for update of l skip locked);
+    if cardinality(v_lanes) > 0 then
+        update inturn.lane set active = true where id = any(v_lanes);
+        perform inturn.freshen(v_lanes, p_now);
+    end if;
 end $$;
 
 -- Note how far lanes are finished, so that a later prune knows how long ago that was.
@@ -174,23 +193,36 @@ begin
     return next;
 end $$;
 
--- The minutes before this one for which settles have left several rows of one kind.
-create or replace function inturn.minutes_to_fold(p_now timestamptz)
-returns table (queue text, minute_at timestamptz) language sql stable as $$
-    select distinct s.queue, s.minute_at
-    from inturn.stat s
-    where s.minute_at < date_trunc('minute', coalesce(p_now, clock_timestamp()), 'UTC')
-    group by s.queue, s.kind, s.minute_at
-    having count(*) > 1
-$$;
-
--- Make one row a kind out of what settles have added in a minute. Whether it was done.
-create or replace function inturn.fold_stats(p_queue text, p_minute_at timestamptz) returns boolean
-language plpgsql as $$
+-- Make one row a kind and minute out of what settles have added in this minute and those before it;
+-- unless someone else is at it.
+create or replace function inturn.fold_stats(p_minutes_before integer, p_now timestamptz)
+returns void language plpgsql as $$
+declare
+    v_from timestamptz := date_trunc('minute', coalesce(p_now, clock_timestamp()), 'UTC')
+        - make_interval(mins => p_minutes_before);
+    m record;
 begin
-    if not inturn.prune_begin() then
-        return false;
+    if not pg_try_advisory_xact_lock(hashtext('inturn.fold')) then
+        return;
     end if;
+    for m in
+        select q.name as queue, s.minute_at
+        from inturn.queue q
+        cross join lateral (
+            select s.minute_at
+            from inturn.stat s
+            where s.queue = q.name and s.minute_at >= v_from
+            group by s.kind, s.minute_at
+            having count(*) > 1
+        ) s
+        group by q.name, s.minute_at
+    loop
+        perform inturn.fold_minute(m.queue, m.minute_at);
+    end loop;
+end $$;
+
+create or replace function inturn.fold_minute(p_queue text, p_minute_at timestamptz) returns void
+language sql as $$
     with gone as (
         delete from inturn.stat where queue = p_queue and minute_at = p_minute_at returning *
     )
@@ -210,6 +242,5 @@ begin
             ) b
         )
     from gone g
-    group by g.kind;
-    return true;
-end $$;
+    group by g.kind
+$$;

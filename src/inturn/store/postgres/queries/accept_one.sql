@@ -1,2 +1,2 @@
 -- Accept a job that goes straight to its lane.
-select inturn.accept_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+select inturn.accept_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

@@ -1,5 +1,5 @@
--- The slow sweep: blocked jobs whose wait ended unseen, and lanes that were stranded. Of the
--- latter there are none, unless something is wrong.
+-- What every worker does now and then: let in blocked jobs whose wait ended unseen, fold
+-- the statistics of this minute and $2 before it.
 select
     inturn.admit(1000, coalesce($1::timestamptz, clock_timestamp())),
-    inturn.mend(coalesce($1::timestamptz, clock_timestamp()))
+    inturn.fold_stats($2, $1::timestamptz)

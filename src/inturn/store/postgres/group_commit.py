@@ -1,15 +1,31 @@
-"""Company for small enqueues: those that come at the same time share a statement and a commit."""
+"""Accepting jobs: small enqueues that come at the same time share a statement and a commit."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
+import asyncpg
+
+from inturn.model.errors import QueueFull, StoreBusy, StoreError
 from inturn.model.job import NewJob, Ticket
-from inturn.store.postgres.enqueue import is_plain
-from inturn.store.postgres.faults import GONE
+from inturn.store.postgres.enqueue import (
+    accept_rest,
+    check_same,
+    enqueue,
+    enqueue_together,
+    with_time,
+)
+from inturn.store.postgres.faults import GONE, told
+from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.sql import query
+
+RETRIES_MAX = 10
+"""So often an enqueue of a known job is tried again: each time nothing of it was stored."""
 
 JOBS_MAX = 500
 """So many jobs share a statement at most."""
@@ -24,6 +40,83 @@ WAIT_SECONDS_MAX = 0.005
 Together = Callable[[Sequence[NewJob]], Awaitable[list[Ticket]]]
 Line = tuple[str, str | None]
 """A queue and a key: where jobs may have to wait for another producer's transaction."""
+
+
+class Producer:
+    """Accepts jobs, all or none."""
+
+    def __init__(self, pool: Pool, now: Callable[[], datetime | None]) -> None:
+        self._pool, self._now = pool, now
+        self._group = GroupCommit(self._together, self._alone)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in a transaction of our own, which other enqueues may share."""
+        try:
+            with self._pool.working:
+                return await self._group.enqueue(jobs)
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+
+    async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in the caller's own transaction, which one that is known spoils."""
+        await self.make_queues(connection, jobs)
+        try:
+            with told():
+                return await enqueue(connection, jobs, self._now())
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+        except asyncpg.UniqueViolationError as error:
+            await self._pool.run(lambda own: check_same(own, jobs))
+            raise StoreError(
+                "a job of this batch was accepted before, in this transaction or another, and "
+                "PostgreSQL has given this transaction up: roll it back and leave the job out."
+            ) from error
+
+    async def _together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
+        async with self._pool.connection() as connection:
+            return await enqueue_together(connection, jobs, self._now())
+
+    async def _alone(
+        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
+    ) -> list[Ticket]:
+        try:
+            return await self._patiently(jobs, again=again)
+        except StoreBusy as busy:
+            if cut is None:
+                raise
+            with told():  # an earlier try was sent, and may be committed
+                raise cut from busy
+
+    async def _patiently(self, jobs: Sequence[NewJob], *, again: bool) -> list[Ticket]:
+        async def verb(connection: Connection) -> list[Ticket]:
+            nonlocal again
+            if again:
+                return await accept_rest(connection, jobs, self._now())
+            again = True
+            return await enqueue(connection, jobs, self._now())
+
+        for _ in range(RETRIES_MAX):
+            try:
+                return await self._pool.run(verb)
+            except asyncpg.UniqueViolationError:
+                continue  # a job is known already, or someone stored the same meanwhile
+        return await self._pool.run(verb)
+
+    async def make_queues(self, connection: Connection, jobs: Sequence[NewJob]) -> None:
+        """Make queues that are new apart from the transaction of a connection: while that is open,
+        their rows would hold up every other producer of the queue.
+        """
+        names = sorted({job.queue for job in jobs})
+        with told():
+            missing = await connection.fetch(query("missing_queues"), names)
+        if missing:
+            await self._pool.apart(
+                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
+            )
+
+    async def _with_time(self, full: QueueFull) -> QueueFull:
+        """Return a refusal with the time to come back."""
+        return await self._pool.run(functools.partial(with_time, full=full, now=self._now()))
 
 
 class Alone(Protocol):
@@ -45,7 +138,7 @@ class Enqueue:
         self.tickets: asyncio.Future[list[Ticket]] = asyncio.get_running_loop().create_future()
 
 
-class Company:
+class GroupCommit:
     """Sends an enqueue at once if it is the only one, and else with those that come meanwhile.
 
     ``together`` accepts the jobs of several producers in one statement, and gives up soon when it
@@ -65,15 +158,9 @@ class Company:
         self._timer: asyncio.TimerHandle | None = None
         self._errands: set[asyncio.Task[None]] = set()
 
-    def has_only(self, job: NewJob) -> bool:
-        """Say whether a job could be sent by itself, and would have to wait for no other."""
-        return not (self._under_way or self._apart) and (
-            is_plain(job) and len(job.payload) <= SMALL_CHARS_MAX
-        )
-
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs, all or none."""
-        if not self._is_sociable(jobs):
+        if not self._may_share(jobs):
             return await self._alone(jobs)
         if not self._under_way:
             with self:
@@ -85,10 +172,10 @@ class Company:
             self._timer = loop.call_later(WAIT_SECONDS_MAX, self._send_waiting)
         return await enqueue.tickets
 
-    def _is_sociable(self, jobs: Sequence[NewJob]) -> bool:
+    def _may_share(self, jobs: Sequence[NewJob]) -> bool:
         return (
             len(jobs) <= SMALL_JOBS_MAX
-            and all(map(is_plain, jobs))
+            and not any(job.after or job.delay_seconds for job in jobs)
             and sum([len(job.payload) for job in jobs]) <= SMALL_CHARS_MAX
             and not (self._apart and any(line in self._apart for line in _lines(jobs)))
         )

@@ -1,4 +1,4 @@
-"""Pruning: small steps, each a transaction of its own, until there is nothing left to take."""
+"""Upkeep: verifying the tables, the sweep that every worker makes now and then, and pruning."""
 
 from __future__ import annotations
 
@@ -7,24 +7,51 @@ from datetime import datetime
 
 import asyncpg
 
-from inturn.store.postgres.pool import Pool
+from inturn.store.postgres.pool import Connection, Pool
+from inturn.store.postgres.sql import query
 from inturn.store.store import Pruned
 
 LANES_TOGETHER = 1_000
 ROWS_TOGETHER = 5_000
 """What a step takes at most: milliseconds to tenths of a second, far below any time limit."""
 
+STAT_MINUTES = 7 * 24 * 60
+
+CHECKS = (
+    "check_lanes",
+    "check_log",
+    "check_rounds",
+    "check_leases",
+    "check_runs",
+    "check_places",
+    "check_waits",
+    "check_parked",
+    "check_attempts",
+    "check_marks",
+    "check_queues",
+)
+
+
+async def check(connection: Connection) -> list[str]:
+    """Return a sentence for each thing that does not hold, at most 20 of a sort.
+
+    All queries see one snapshot, so that work going on meanwhile is never taken for a fault.
+    """
+    said: list[str] = []
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        for name in CHECKS:
+            said += [row[0] for row in await connection.fetch(query(name))]
+    return said
+
 
 async def prune(pool: Pool, now: datetime | None) -> Pruned:
-    """Take away what is past its time; leave the rest to another prune that is at it."""
+    """Take away what is past its time, in small steps, each a transaction of its own. If another
+    prune is at it, leave the rest to that.
+    """
     taken: Counter[str] = Counter()
-    await pool.run(
-        lambda connection: connection.execute(
-            "select inturn.admit(1000, coalesce($1::timestamptz, clock_timestamp()))", now
-        )
-    )
-    if await _prune_lanes(pool, now, taken) and await _prune_expired(pool, now, taken):
-        await _fold_stats(pool, now)
+    await pool.run(lambda connection: connection.execute(query("sweep"), now, STAT_MINUTES))
+    if await _prune_lanes(pool, now, taken):
+        await _prune_expired(pool, now, taken)
     return Pruned(**taken)
 
 
@@ -47,27 +74,15 @@ async def _prune_lanes(pool: Pool, now: datetime | None, taken: Counter[str]) ->
     return True
 
 
-async def _prune_expired(pool: Pool, now: datetime | None, taken: Counter[str]) -> bool:
-    """Take all that has expired; say whether nobody else was at it."""
+async def _prune_expired(pool: Pool, now: datetime | None, taken: Counter[str]) -> None:
+    """Take all that has expired."""
     more = True
     while more:
         row = await _step(pool, "select * from inturn.prune_expired($1, $2)", ROWS_TOGETHER, now)
         if row is None:
-            return False
+            return
         *_, more = row
         taken.update({name: count for name, count in row.items() if name != "more"})
-    return True
-
-
-async def _fold_stats(pool: Pool, now: datetime | None) -> None:
-    """Make one row a minute and kind out of what settles have added."""
-    minutes = await pool.run(
-        lambda connection: connection.fetch("select * from inturn.minutes_to_fold($1)", now)
-    )
-    for queue, minute_at in minutes:
-        row = await _step(pool, "select inturn.fold_stats($1, $2)", queue, minute_at)
-        if row is None or not row[0]:
-            return
 
 
 async def _step(pool: Pool, statement: str, *arguments: object) -> asyncpg.Record | None:

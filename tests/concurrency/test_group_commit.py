@@ -10,7 +10,7 @@ import pytest
 from inturn.model.errors import JobConflict, QueueFull, StoreUnavailable
 from inturn.model.job import NewJob, Ticket
 from inturn.model.lane import QueueSettings
-from inturn.store.postgres.company import Company
+from inturn.store.postgres.group_commit import GroupCommit
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -180,14 +180,14 @@ def till() -> Till:
 
 
 @pytest.fixture
-def company(till: Till, monkeypatch: pytest.MonkeyPatch) -> Company:
+def group(till: Till, monkeypatch: pytest.MonkeyPatch) -> GroupCommit:
     """One in which nobody is sent because of the time alone."""
-    monkeypatch.setattr("inturn.store.postgres.company.WAIT_SECONDS_MAX", 3600.0)
-    return Company(till.together, till.alone)
+    monkeypatch.setattr("inturn.store.postgres.group_commit.WAIT_SECONDS_MAX", 3600.0)
+    return GroupCommit(till.together, till.alone)
 
 
-def send(company: Company, *keys: str) -> list[asyncio.Future[list[Ticket]]]:
-    return [asyncio.ensure_future(company.enqueue([job(key)])) for key in keys]
+def send(group: GroupCommit, *keys: str) -> list[asyncio.Future[list[Ticket]]]:
+    return [asyncio.ensure_future(group.enqueue([job(key)])) for key in keys]
 
 
 async def seen(condition: Callable[[], object]) -> None:
@@ -197,12 +197,12 @@ async def seen(condition: Callable[[], object]) -> None:
 
 
 async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(
-    company: Company, till: Till
+    group: GroupCommit, till: Till
 ) -> None:
     lead, held = till.hold("lead"), till.hold("held")
-    leading = send(company, "lead")
+    leading = send(group, "lead")
     await seen(lambda: till.alone_keys)
-    waiting = send(company, "held", "a")
+    waiting = send(group, "held", "a")
     await asyncio.sleep(0)
     till.refuses = True
     lead.set()
@@ -211,9 +211,9 @@ async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(
 
     till.refuses = False
     lead.clear()
-    leading = send(company, "lead")
+    leading = send(group, "lead")
     await asyncio.sleep(0)
-    waiting += send(company, "b", "held", "c")
+    waiting += send(group, "b", "held", "c")
     await seen(lambda: till.alone_keys.count("held") == 2)
     lead.set()
     await quickly(asyncio.gather(*leading, waiting[2], waiting[4]))
@@ -222,9 +222,9 @@ async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(
     held.set()
     await quickly(asyncio.gather(*waiting))
     lead.clear()
-    leading = send(company, "lead")
+    leading = send(group, "lead")
     await asyncio.sleep(0)
-    waiting = send(company, "held", "d")
+    waiting = send(group, "held", "d")
     await asyncio.sleep(0)
     lead.set()
     await quickly(asyncio.gather(*leading, *waiting))
