@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from inturn import App, Context, RetryPolicy
@@ -20,16 +21,20 @@ BRIEF = RetryPolicy(attempts_max=2, base_seconds=0.05, cap_seconds=0.2)
 app = App(os.environ.get("INTURN_STORE", "sqlite:///chaos.db"))
 
 
+@cache
+def log() -> Log:
+    return Log(FOLDER / "log")
+
+
 @contextmanager
 def noted(ctx: Context) -> Iterator[None]:
-    log = Log(FOLDER / "log")
-    log.write(Started(job=ctx.id, token=ctx.token))
+    log().write(Started(job=ctx.id, token=ctx.token))
     ok = False
     try:
         yield
         ok = True
     finally:
-        log.write(Ended(job=ctx.id, token=ctx.token, ok=ok))
+        log().write(Ended(job=ctx.id, token=ctx.token, ok=ok))
 
 
 @app.job(retry=RETRY)
@@ -74,7 +79,7 @@ async def hopeless(ctx: Context) -> None:
 async def poison(ctx: Context) -> None:
     """Kill the worker, at every attempt."""
     with noted(ctx):
-        Log(FOLDER / "log").write(Struck(fault="poison", struck=os.getpid()))
+        log().write(Struck(fault="poison", struck=os.getpid()))
         os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(3600)
 

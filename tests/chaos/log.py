@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -59,16 +60,21 @@ AnyLine = Sending | Answered | Started | Ended | Struck
 
 
 class Log:
-    """The file. One ``write`` appends a line whole, whoever else writes at the same time."""
+    """The file. One ``write`` appends a line whole, whoever else writes at the same time.
+
+    Only a process that is killed in the middle of it leaves half a line, which says nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def write(self, line: AnyLine) -> None:
-        os.write(self._file, msgspec.json.encode(line) + b"\n")
+        os.write(self._file, b"\n" + msgspec.json.encode(line) + b"\n")
 
     def lines(self) -> list[AnyLine]:
-        return [
-            msgspec.json.decode(line, type=AnyLine) for line in self._path.read_bytes().splitlines()
-        ]
+        found = []
+        for line in self._path.read_bytes().splitlines():
+            with suppress(msgspec.DecodeError):
+                found.append(msgspec.json.decode(line, type=AnyLine))
+        return found
