@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from inturn.model.admissible import shown
 from inturn.model.clock import Clock
 from inturn.model.errors import InvalidStoreURL
-from inturn.store.options import read_options
 
 if TYPE_CHECKING:
     from inturn.store.store import Store
@@ -32,9 +31,7 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
         from inturn.store.sqlite.store import SqliteStore
 
         path, _, query = rest[1:].partition("?")
-        options = read_options(query, {"synchronous": ("full", "normal")}, of="SQLite stores")
-        normal = options.get("synchronous") == "normal"
-        return SqliteStore(path, clock=clock, synchronous="normal" if normal else "full")
+        return SqliteStore(path, clock=clock, synchronous=_synchronous(query))
     if separator and scheme in ("postgresql", "postgres"):
         try:
             from inturn.store.postgres.store import PostgresStore
@@ -82,6 +79,23 @@ def without_password(url: str) -> str:
         return url
     user, _, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:…@{host}"))
+
+
+def _synchronous(options: str) -> Literal["full", "normal"]:
+    """Return the one option that the address of a SQLite store may have."""
+    value: Literal["full", "normal"] = "full"
+    for name, given in parse_qsl(options, keep_blank_values=True):
+        if name != "synchronous":
+            raise InvalidStoreURL(
+                f"the store's address has the option {name!r}, which SQLite stores do not have. "
+                f"There are: synchronous."
+            )
+        if given not in ("full", "normal"):
+            raise InvalidStoreURL(
+                f"the store's address has synchronous={given!r}, which may only be full or normal."
+            )
+        value = "normal" if given == "normal" else "full"
+    return value
 
 
 def _place(url: str) -> str:

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
-from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.dependents import forsake
 from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.queues import made_queue
 from inturn.store.sqlite.rows import Micros
 
 _TOO_LATE = (JobState.RUNNING, JobState.DONE, JobState.DEAD, JobState.CANCELLED)
@@ -52,7 +53,7 @@ def _leave_line(
     row = lane_row.load(connection, lane)
     assert row is not None
     if position == row.cursor or row.waiting_since is not None:
-        lane_row.refresh(connection, queue_row.made(connection, row.queue), row)
+        lane_row.refresh(connection, made_queue(connection, row.queue), row)
 
 
 def drop(connection: sqlite3.Connection, now: Micros, job: bytes, *, by: str) -> None:

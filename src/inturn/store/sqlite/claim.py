@@ -12,11 +12,11 @@ import msgspec
 from inturn.model import bounds
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Wish
-from inturn.store.sqlite import dependents, lane_row, queue_row
+from inturn.store.sqlite import dependents, lane_row
 from inturn.store.sqlite.enqueue import append
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, find_queue
 from inturn.store.sqlite.rows import (
     SECOND,
     WHOLE_JOB,
@@ -34,7 +34,7 @@ _RANK_LAST = 2**63 - 1
 
 def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list[Claim], int]:
     """Lease jobs of a queue; return also how often the queue was woken so far."""
-    row = queue_row.find(connection, wish.queue)
+    row = find_queue(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
     dependents.admit_rest(connection)

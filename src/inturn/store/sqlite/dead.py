@@ -8,13 +8,13 @@ from uuid import UUID
 
 from inturn.model.job import DeadLetter
 from inturn.store.paging import Page, decode_cursor, encode_cursor
-from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.cancel import drop
 from inturn.store.sqlite.enqueue import append
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.lanes import decide_lane
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, made_queue
 from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob, errors_of, job_of, time_of
 
 
@@ -103,7 +103,7 @@ def _is_halted_on(connection: sqlite3.Connection, letter: WholeJob) -> bool:
 
 def _put_back(connection: sqlite3.Connection, now: Micros, letter: WholeJob) -> None:
     """Let a dead letter wait again, at its lane's tail."""
-    queue = queue_row.made(connection, letter.queue)
+    queue = made_queue(connection, letter.queue)
     connection.execute("delete from dead where id = ?", (letter.id,))
     connection.execute("delete from job where id = ?", (letter.id,))
     append(connection, [letter], {queue.name: queue})

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
-from inturn.store.sqlite import queue_row
 from inturn.store.sqlite.enqueue import append
 from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.queues import made_queues
 from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob
 
 WAITS_TOGETHER = 1_000
@@ -66,7 +66,7 @@ def admit(connection: sqlite3.Connection, jobs: Sequence[bytes]) -> int:
         ).fetchall()
     whole = sorted((WholeJob(*row) for row in rows), key=lambda job: (job.enqueued_at, job.id))
     connection.executemany("delete from blocked where id = ?", [(job.id,) for job in whole])
-    append(connection, whole, queue_row.all_made(connection, (job.queue for job in whole)))
+    append(connection, whole, made_queues(connection, (job.queue for job in whole)))
     return len(whole)
 
 

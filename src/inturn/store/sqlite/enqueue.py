@@ -12,10 +12,10 @@ from inturn.model.errors import DedupeConflict, JobConflict, QueueFull, UnknownD
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.policy.dedupe import digest, is_same_work
 from inturn.policy.drain import come_back_seconds
-from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, made_queues
 from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob, micros_of_seconds, rank
 from inturn.store.sqlite.workers import settled_lately
 
@@ -26,7 +26,7 @@ def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob])
     """Accept jobs that were checked before, in the given order within each key."""
     if not jobs:
         return []
-    queues = queue_row.all_made(connection, (job.queue for job in jobs))
+    queues = made_queues(connection, (job.queue for job in jobs))
     given = known(connection, now, jobs)
     fresh = [job for job in jobs if job.id not in given]
     firsts = _dedupe(connection, now, fresh) if any(job.dedupe for job in fresh) else {}

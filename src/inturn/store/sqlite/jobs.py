@@ -16,11 +16,12 @@ from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
 from inturn.store.paging import Page, decode_cursor, encode_cursor
-from inturn.store.sqlite import lane_row, lanes, queue_row
+from inturn.store.sqlite import lane_row, lanes
 from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.leases import said_of
 from inturn.store.sqlite.queries import query
+from inturn.store.sqlite.queues import find_queue
 from inturn.store.sqlite.rows import (
     WHOLE_JOB,
     Micros,
@@ -276,7 +277,7 @@ def explain(connection: sqlite3.Connection, now: Micros, id: UUID) -> str:
 def facts(connection: sqlite3.Connection, now: Micros, id: UUID) -> Facts:
     """Gather what there is to know about a job's place."""
     view = job(connection, now, id)
-    queue = queue_row.find(connection, view.job.queue)
+    queue = find_queue(connection, view.job.queue)
     assert queue is not None
     lane = _lane(connection, view)
     head, worker, until = (None, None, None) if lane is None else _head(connection, lane)

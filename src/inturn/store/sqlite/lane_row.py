@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow
 from inturn.store.sqlite.rows import Micros, rank
 
 

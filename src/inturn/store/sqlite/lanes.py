@@ -9,11 +9,11 @@ from inturn.model.errors import NotHalted, UnknownLane
 from inturn.model.lane import LaneState, LaneView
 from inturn.store.engine import Decision
 from inturn.store.paging import Page, decode_cursor, encode_cursor
-from inturn.store.sqlite import lane_row, queue_row
+from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.cancel import drop
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, find_queue
 from inturn.store.sqlite.rows import Micros, time_or_none
 
 
@@ -56,7 +56,7 @@ def decide_lane(
 
 
 def _known(connection: sqlite3.Connection, queue: str, key: str) -> tuple[QueueRow, LaneRow]:
-    row = queue_row.find(connection, queue)
+    row = find_queue(connection, queue)
     lane = lane_row.find(connection, queue, key)
     if row is None or lane is None:
         raise UnknownLane(queue, key)
@@ -83,7 +83,7 @@ def lanes(
 ) -> Page[LaneView]:
     """List a queue's lanes by id, or the one lane of a key."""
     [after] = decode_cursor(cursor, int) if cursor is not None else (0,)
-    row = queue_row.find(connection, queue)
+    row = find_queue(connection, queue)
     if row is None:
         return Page(rows=())
     if key is not None:

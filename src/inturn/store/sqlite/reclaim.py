@@ -11,11 +11,11 @@ import msgspec
 from inturn.model.job import AttemptError
 from inturn.model.lease import Reclaimed
 from inturn.policy.retry import crash_delay_seconds
-from inturn.store.sqlite import dependents, lane_row, leases, queue_row
+from inturn.store.sqlite import dependents, lane_row, leases
 from inturn.store.sqlite.dead import bury_head, bury_parked
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, made_queue
 from inturn.store.sqlite.rows import Micros, micros_of_seconds, rank, time_of, with_error
 from inturn.store.sqlite.run import decode_ranges, missing
 
@@ -40,7 +40,7 @@ def reclaim(
     ).fetchall()
     suspects = buried = 0
     for token, queue, worker, lanes, alone in expired:
-        lost = _Lost(connection, now, token, queue_row.made(connection, queue), worker)
+        lost = _Lost(connection, now, token, made_queue(connection, queue), worker)
         held = [lane_row.load(connection, lane) for lane in leases.lanes_under(lanes)]
         keyed = [lane for lane in held if lane is not None and lane.token == token]
         if alone:

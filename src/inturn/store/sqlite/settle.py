@@ -25,11 +25,11 @@ from inturn.policy.settlement import (
 )
 from inturn.policy.settling import Settling
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
-from inturn.store.sqlite import dependents, lane_row, leases, queue_row
+from inturn.store.sqlite import dependents, lane_row, leases
 from inturn.store.sqlite.dead import bury_head, bury_logged, bury_parked
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queue_row import QueueRow
+from inturn.store.sqlite.queues import QueueRow, made_queue
 from inturn.store.sqlite.rows import Micros, micros_of_seconds, rank, time_of, with_error
 from inturn.store.sqlite.run import decode_ranges, encode_ranges, holds, with_positions
 from inturn.store.sqlite.workers import add_stats
@@ -286,7 +286,7 @@ class Settler:
     def queue(self, name: str) -> QueueRow:
         """Return a queue, read once."""
         if name not in self._queues:
-            self._queues[name] = queue_row.made(self.connection, name)
+            self._queues[name] = made_queue(self.connection, name)
         return self._queues[name]
 
     def held(self, lease: Lease, said: Sequence[Outcome]) -> dict[int, Held]:
