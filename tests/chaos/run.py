@@ -176,7 +176,7 @@ class Run:
             connection.execute(
                 "select pg_terminate_backend(pid) from (select pid from pg_stat_activity "
                 "where datname = current_database() and pid <> pg_backend_pid() "
-                "order by random() limit 3) some"
+                "order by random() limit 3) few"
             )
 
     async def stop_server(self) -> None:
