@@ -12,24 +12,7 @@ import pytest_asyncio
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening, OpenProducer
 from tests.concurrency.support import sound
-from tests.postgres_server import DatabaseServer
-
-# Deleting is far quicker than truncating when tables hold a handful of rows.
-EMPTY_ALL_TABLES = """
-do $$
-declare name text;
-begin
-    for name in
-        select tablename from pg_tables
-        where schemaname = 'inturn' and tablename <> 'schema_version'
-    loop
-        execute format('delete from inturn.%I', name);
-    end loop;
-    for name in select tablename from pg_tables where schemaname = 'public' loop
-        execute format('drop table public.%I', name);
-    end loop;
-end $$
-"""
+from tests.postgres_server import EMPTY_ALL_TABLES, DatabaseServer
 
 
 async def migrate(url: str) -> None:

@@ -18,24 +18,7 @@ import pytest_asyncio
 from inturn.model.clock import ManualClock
 from inturn.store.address import connect
 from inturn.store.store import Store
-from tests.postgres_server import DatabaseServer
-
-# Deleting is far quicker than truncating when tables hold a handful of rows.
-EMPTY_ALL_TABLES = """
-do $$
-declare name text;
-begin
-    for name in
-        select tablename from pg_tables
-        where schemaname = 'inturn' and tablename <> 'schema_version'
-    loop
-        execute format('delete from inturn.%I', name);
-    end loop;
-    for name in select tablename from pg_tables where schemaname = 'public' loop
-        execute format('drop table public.%I', name);
-    end loop;
-end $$
-"""
+from tests.postgres_server import EMPTY_ALL_TABLES, DatabaseServer
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,21 +9,9 @@ from datetime import datetime
 from inturn.model.clock import ManualClock
 from inturn.store.address import connect
 from inturn.store.store import Store
+from tests.postgres_server import EMPTY_ALL_TABLES
 
 SQLITE = "sqlite"
-
-EMPTY_ALL_TABLES = """
-do $$
-declare name text;
-begin
-    for name in
-        select tablename from pg_tables
-        where schemaname = 'inturn' and tablename <> 'schema_version'
-    loop
-        execute format('delete from inturn.%I', name);
-    end loop;
-end $$
-"""
 
 
 class Hands:
