@@ -69,6 +69,33 @@ MEASURES = (
         stores=("sqlite",),
         rates=False,
     ),
+    Measure(
+        "after",
+        "after.py",
+        {
+            "postgres the same while one job waits for all": Bar(2.0),
+            "postgres 10,000 steps in 100 layers": Bar(1.33),
+        },
+        stores=("postgres",),
+        rates=False,
+    ),
+    Measure(
+        "lanes",
+        "lanes.py",
+        {
+            "postgres queues(), 100,000 lanes": Bar(10.0),
+            "postgres an enqueue with depth_max, 100,000 lanes": Bar(10.0),
+            "postgres advance_gate, 100,000 lanes": Bar(10.0),
+        },
+        stores=("postgres",),
+        rates=False,
+    ),
+    Measure(
+        "pushes",
+        "pushes.py",
+        {"postgres 64 producers with dedupe keys": Bar(4.0)},
+        stores=("postgres",),
+    ),
 )
 
 

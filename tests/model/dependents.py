@@ -1,8 +1,8 @@
 """A second, smaller model: jobs that wait for others (``after``), and who lets them in.
 
-Actors are producers (accept what waits), settlers (end what is waited for), admitters (look at
+Actors are producers (accept what waits), settlers (end what is waited for), rechecks (look at
 waits that a settle may not have seen) and a canceller. Between any two steps of one everybody else
-may go on. See the functions ``block``, ``hold_waiting``, ``unblock`` and ``admit``.
+may go on. See the functions ``block``, ``hold_waiting``, ``unblock`` and ``recheck``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Rules:
 
     fresh_until_looked_at: bool = True
     """A wait for a job of an earlier batch is fresh: looked at again once it is there."""
-    admits_try_the_lease: bool = True
-    """Who looks has the lease of what is waited for, so that no settle is under way."""
-    admits_write_the_lease: bool = True
+    rechecks_try_the_lease: bool = True
+    """Whoever looks has the lease of what is waited for, so that no settle is under way."""
+    rechecks_write_the_lease: bool = True
     """… and writes it, so that a settle with an older snapshot cannot lock it."""
-    admits_hold_the_job: bool = True
+    rechecks_hold_the_job: bool = True
     """Who takes a job's wait away holds the job's row in blocked: the last one lets it in."""
     settles_hold_the_jobs: bool = True
     """… and so does a settle."""
@@ -58,7 +58,7 @@ class World:
     """What each job waits for."""
     batches: tuple[tuple[frozenset[int], frozenset[int]], ...]
     """Of each producer: the jobs that wait, and the awaited jobs of the same batch."""
-    admitters: int = 1
+    rechecks: int = 1
     old_snapshots: bool = False
     """Whether settles read by the snapshot they began with."""
     cancelled: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ def start(world: World) -> State:
     later = frozenset().union(*(awaited for _, awaited in world.batches))
     actors = [Actor("producer", number) for number in range(len(world.batches))]
     actors += [Actor("settle", number) for number in world.awaited]
-    actors += [Actor("admit", number) for number in range(world.admitters)]
+    actors += [Actor("recheck", number) for number in range(world.rechecks)]
     actors += [Actor("cancel", job) for job in world.cancelled]
     return State(
         done=frozenset(),
@@ -128,7 +128,9 @@ def start(world: World) -> State:
 def moves(state: State, world: World, rules: Rules) -> Iterator[Move]:
     """Return every step that somebody can take."""
     for number, actor in enumerate(state.actors):
-        step = {"producer": produce, "settle": settle, "admit": admit, "cancel": cancel}[actor.kind]
+        step = {"producer": produce, "settle": settle, "recheck": recheck, "cancel": cancel}[
+            actor.kind
+        ]
         who = f"{actor.kind} {'ABCD'[actor.what] if actor.kind == 'settle' else actor.what + 1}"
         for does, after in step(state, number, actor, world, rules):
             yield who, does, after, False
@@ -212,7 +214,7 @@ def settle(state: State, number: int, actor: Actor, world: World, rules: Rules) 
         yield "commits", _with(state, number, Actor("settle", on, step="over"))
 
 
-def admit(state: State, number: int, actor: Actor, world: World, rules: Rules) -> Steps:
+def recheck(state: State, number: int, actor: Actor, world: World, rules: Rules) -> Steps:
     """Look at fresh waits, and at those that a settle has left, as far as nobody has them."""
     if actor.step == "idle":
         picked = sorted(state.fresh) + sorted(wait for wait in state.waits if wait[0] in state.left)
@@ -227,11 +229,11 @@ def admit(state: State, number: int, actor: Actor, world: World, rules: Rules) -
         kept = []
         for wait in actor.seen:
             on, job = wait
-            if rules.admits_hold_the_job:
+            if rules.rechecks_hold_the_job:
                 if job not in state.blocked or not _is_free(state, ("blocked", job)):
                     continue
                 locks.add(("blocked", job))
-            if rules.admits_try_the_lease and on in state.leased:
+            if rules.rechecks_try_the_lease and on in state.leased:
                 if not _is_free(state, ("lease", on)):
                     continue
                 locks.add(("lease", on))
@@ -249,7 +251,7 @@ def admit(state: State, number: int, actor: Actor, world: World, rules: Rules) -
             fresh=after.fresh - actor.looked,
             left=frozenset(on for on in after.left if any(wait[0] == on for wait in after.waits)),
         )
-        if rules.admits_write_the_lease:
+        if rules.rechecks_write_the_lease:
             after = after._replace(
                 actors=tuple(
                     one._replace(stale=True)
@@ -258,7 +260,7 @@ def admit(state: State, number: int, actor: Actor, world: World, rules: Rules) -
                     for one in after.actors
                 )
             )
-        yield "commits", _with(after, number, Actor("admit", actor.what))
+        yield "commits", _with(after, number, Actor("recheck", actor.what))
 
 
 def cancel(state: State, number: int, actor: Actor, world: World, rules: Rules) -> Steps:
@@ -385,13 +387,13 @@ FIRST, SECOND = frozenset({0}), frozenset({1})
 EMPTY: frozenset[int] = frozenset()
 
 WORLDS = {
-    "one after two": World(after=(A | B,), batches=((FIRST, EMPTY),), admitters=2),
+    "one after two": World(after=(A | B,), batches=((FIRST, EMPTY),), rechecks=2),
     "one after two, old snapshots": World(
         after=(A | B,), batches=((FIRST, EMPTY),), old_snapshots=True
     ),
-    "one of its own batch": World(after=(A | B,), batches=((FIRST, B),), admitters=2),
+    "one of its own batch": World(after=(A | B,), batches=((FIRST, B),), rechecks=2),
     "two after one, one at a time": World(
-        after=(A, A), batches=((FIRST | SECOND, EMPTY),), waits_max=1, admitters=2
+        after=(A, A), batches=((FIRST | SECOND, EMPTY),), waits_max=1, rechecks=2
     ),
     "two batches, one cancelled": World(
         after=(A, A | B), batches=((FIRST, EMPTY), (SECOND, EMPTY)), cancelled=(1,)
@@ -400,9 +402,9 @@ WORLDS = {
 
 VARIANTS = {
     "fresh_until_looked_at": World(after=(A,), batches=((FIRST, EMPTY),)),
-    "admits_try_the_lease": World(after=(A,), batches=((FIRST, EMPTY),)),
-    "admits_write_the_lease": World(after=(A,), batches=((FIRST, EMPTY),), old_snapshots=True),
-    "admits_hold_the_job": World(after=(A | B,), batches=((FIRST, EMPTY),)),
+    "rechecks_try_the_lease": World(after=(A,), batches=((FIRST, EMPTY),)),
+    "rechecks_write_the_lease": World(after=(A,), batches=((FIRST, EMPTY),), old_snapshots=True),
+    "rechecks_hold_the_job": World(after=(A | B,), batches=((FIRST, EMPTY),)),
     "settles_hold_the_jobs": World(after=(A | B,), batches=((FIRST, EMPTY),)),
     "settles_delete_what_they_hold": World(after=(A,), batches=((FIRST, EMPTY),)),
     "rest_is_noted": World(after=(A, A), batches=((FIRST | SECOND, EMPTY),), waits_max=1),

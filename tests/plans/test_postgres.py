@@ -27,9 +27,11 @@ from inturn.store.postgres.settle import settle
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.store import PostgresStore
 from tests.contract.support import verdicts
-from tests.plans.counters import BIG, counted
+from tests.plans.counters import BIG, FEW, counted
 
 SIZES = [("hot small", "hot"), ("wide small", "wide"), ("open small", "open")]
+
+BLOCKED = "select id from inturn.blocked order by id limit 1000"
 
 
 async def claim(connection: Any, queue: str, jobs_max: int = 100, **options: Any) -> list[Claim]:
@@ -228,12 +230,58 @@ async def test_a_reclaim_finds_the_leases_that_ran_out(connection: Any) -> None:
     assert touched.all_rows() <= 2000
 
 
-async def test_the_slow_sweep_reads_no_job(connection: Any) -> None:
-    """Every worker calls it from time to time: it may read each lane, and each tail, once."""
+async def test_the_sweep_reads_next_to_nothing(connection: Any) -> None:
+    """Every worker calls it every few seconds."""
     async with counted(connection) as touched:
         await connection.execute(query("sweep"), None, 1)
-    assert touched.rows("job") == 0
-    assert touched.all_rows() <= 250_000
+    assert touched.all_rows() <= FEW
+
+
+async def test_the_sweep_folds_what_settles_leave_so_that_stats_read_a_row_a_minute(
+    connection: Any,
+) -> None:
+    async with counted(connection):
+        await connection.execute(
+            "insert into inturn.stat select 'wide', 'k', date_trunc('minute', now(), 'UTC'), "
+            "1, 0, 0, 0, 0.1, '{1,0}' from generate_series(1, 10000)"
+        )
+        await connection.execute(query("sweep"), None, 1)
+        async with counted(connection) as touched:
+            [row] = await connection.fetch(query("stats"), "wide", datetime.now(UTC))
+    assert (row["done"], row["durations"]) == (10_000, [10_000, 0])
+    assert touched.scans["stat"] == 1
+    assert touched.fetched["stat"] <= FEW
+
+
+async def test_a_gate_is_advanced_by_a_look_at_a_thousand_lanes(connection: Any) -> None:
+    async with counted(connection) as touched:
+        row = await connection.fetchrow("select * from inturn.advance_gate('wide')")
+    assert not row["advanced"]
+    assert touched.walked() == []
+    assert touched.all_rows() <= 10_000
+
+
+async def test_an_enqueue_to_a_bounded_queue_counts_its_lanes_once_a_second(
+    connection: Any,
+) -> None:
+    async with counted(connection):
+        await connection.execute("update inturn.queue set depth_max = 10000000 where name = 'wide'")
+        await enqueue(connection, [NewJob(kind="k", queue="wide", key="key 7")], None)
+        async with counted(connection) as touched:
+            await enqueue(connection, [NewJob(kind="k", queue="wide", key="key 7")], None)
+    assert touched.walked() == []
+    assert touched.all_rows() <= 2_100
+
+
+async def test_fresh_waits_are_looked_at_in_time_that_grows_with_their_number(
+    connection: Any,
+) -> None:
+    async with counted(connection):
+        await connection.execute(f"update inturn.waits set fresh = true where job in ({BLOCKED})")
+        async with counted(connection) as touched:
+            assert await connection.fetchval("select inturn.recheck(1000, now())") == 1000
+    assert touched.walked() == []
+    assert touched.all_rows() <= 40_000
 
 
 async def test_lanes_that_sleep_and_jobs_that_are_due_are_found_by_index(connection: Any) -> None:

@@ -136,7 +136,7 @@ def test_every_sqlstate_is_described() -> None:
 
 
 def test_every_argument_of_the_sql_function_is_described() -> None:
-    [path] = POSTGRES.glob("functions/*_enqueue.sql")
+    [path] = POSTGRES.glob("functions/enqueue.sql")
     source = path.read_text(encoding="utf-8")
     declared = source.partition("inturn.enqueue(\n")[2].partition(") returns")[0]
     arguments = re.findall(r"(\w+) (?:text|json|integer|double|uuid|timestamptz)", declared)

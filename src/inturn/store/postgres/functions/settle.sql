@@ -200,7 +200,7 @@ declare
     v_count integer;
     v_left integer := cardinality(p_tokens);
 begin
-    -- The common end of a short lane: nothing stands behind the run. As in freshen, the tail is
+    -- The common end of a short lane: nothing stands behind the run. As in refresh, the tail is
     -- only tried.
     if not inturn.within() then
         v_idle := array(
@@ -239,7 +239,7 @@ begin
         if v_cancels is not null then
             -- The new head may be cancelled: what counts is the first behind it that is not.
             perform inturn.pass(c.lane, null) from unnest(v_cancels) as c(lane);
-            perform inturn.freshen(v_cancels, p_now);
+            perform inturn.refresh(v_cancels, p_now);
         end if;
     end if;
     if v_left > 0 then

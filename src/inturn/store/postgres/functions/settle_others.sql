@@ -199,3 +199,61 @@ begin
     raise exception 'the lease is gone, or no longer holds these positions: %', p_tokens
     using errcode = 'IT001', detail = to_jsonb(p_tokens)::text;
 end $$;
+
+-- Refuse a settlement that carries a job of another lease. Each of p_jobs names a token, a lane
+-- (null: the job was leased from parked), a position, and the job that is said to stand there.
+create or replace function inturn.check_jobs(p_jobs jsonb) returns void language plpgsql as $$
+declare
+    v_wrong jsonb;
+begin
+    select jsonb_build_object('token', x.token, 'position', x.position, 'job', x.job)
+    into v_wrong
+    from jsonb_to_recordset(p_jobs) as x(token bigint, lane bigint, "position" bigint, job uuid)
+    left join inturn.job j on j.lane = x.lane and j.position = x.position
+    left join inturn.parked k on x.lane is null and k.token = x.token
+    where j.id <> x.job or k.id <> x.job
+    limit 1;
+    if found then
+        raise exception 'a settlement carries a job of another lease: %', v_wrong
+        using errcode = 'IT008', detail = v_wrong::text;
+    end if;
+end $$;
+
+-- Set the head of a keyed lane aside as a dead letter, its lease ended; the queue's on_dead decides
+-- whether the lane goes on or halts until a person does.
+create or replace function inturn.bury_head(
+    p_lane bigint, p_position bigint, p_attempts integer, p_errors jsonb, p_reason text,
+    p_now timestamptz
+) returns void language plpgsql as $$
+declare
+    v_job uuid;
+    v_on_dead text;
+begin
+    insert into inturn.dead (
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        attempts, errors, reason, died_at)
+    select
+        id, queue, key, kind, payload, priority, round,
+        attempts_max, timeout_seconds, enqueued_at,
+        p_attempts, p_errors, p_reason, p_now
+    from inturn.log
+    where lane = p_lane and position = p_position
+    returning id into strict v_job;
+    select q.on_dead
+    into v_on_dead
+    from inturn.lane l
+    join inturn.queue q on q.name = l.queue
+    where l.id = p_lane;
+    if v_on_dead = 'halt' then
+        update inturn.lane set
+            head = p_position, cursor = p_position, token = null, rank_at = null, ready_at = null,
+            head_attempt = 0, head_crashes = 0, head_errors = null,
+            halted_at = p_now, halted_job = v_job
+        where id = p_lane;
+    else
+        perform inturn.pass(p_lane, p_position);
+        update inturn.lane set token = null where id = p_lane;
+        perform inturn.refresh(array[p_lane], p_now);
+    end if;
+end $$;

@@ -3,7 +3,7 @@
 --
 -- A row that someone has locked is left as it is and counts as held. It is locked by who settles
 -- under it, perhaps in a transaction that stays open for long, and then nobody takes it back, for
--- reclaim passes over locked rows too; by an admit, for a moment; or by a reclaim that is taking
+-- reclaim passes over locked rows too; by a recheck, for a moment; or by a reclaim that is taking
 -- it back, which the next extend, or the fence of the settle, tells the worker. To wait instead
 -- would let one open transaction stop the heartbeat of every lease of the worker. The caller asks
 -- again for those in a moment; what is left unsettled when a long transaction ends is prolonged by
@@ -31,4 +31,25 @@ set enable_bitmapscan = off as $$
        or exists (select from inturn.lane l where l.id = d.lane and l.token = d.token)
     union all
     select p.token, null, true from prolonged p
+$$;
+
+-- Say how far a job is, in the place of what was said before; null if its lease is gone.
+-- Right without a lock: who loses the lease meanwhile has written a row that nobody shows, for it
+-- names the token that is gone, and a later lease writes over it.
+create or replace function inturn.progress(
+    p_token bigint, p_lane bigint, p_job uuid, p_fraction double precision, p_note text,
+    p_now timestamptz
+) returns uuid language sql as $$
+    insert into inturn.progress as p (job, token, fraction, note, said_at)
+    select p_job, e.token, p_fraction, p_note, coalesce(p_now, clock_timestamp())
+    from inturn.lease e
+    where e.token = p_token and (
+        p_lane is null
+        or exists (select from inturn.run r where r.token = p_token and r.lane = p_lane)
+        or exists (select from inturn.lane l where l.id = p_lane and l.token = p_token))
+    on conflict (job) do update set
+        token = excluded.token, fraction = excluded.fraction, note = excluded.note,
+        said_at = excluded.said_at
+    where p.token <= excluded.token
+    returning job
 $$;

@@ -56,7 +56,7 @@ begin
             where id = l.id and cancelled_last < j.position;
             if j.position = l.cursor and l.token is null and l.halted_at is null then
                 perform inturn.pass(l.id, null);
-                perform inturn.freshen(array[l.id], v_now);
+                perform inturn.refresh(array[l.id], v_now);
             end if;
             exit;
         end if;

@@ -3,7 +3,7 @@
 -- A claim calls this, and a settle, and they wait for nobody: the jobs of a key whose tail or lane
 -- is held by another transaction stay where they are until a later claim, and keep no others
 -- waiting. All jobs of one key go together or not at all, in the order in which they became due.
-create or replace function inturn.promote(p_queue text, p_now timestamptz, p_jobs_max integer)
+create or replace function inturn.wake_parked(p_queue text, p_now timestamptz, p_jobs_max integer)
 returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$

@@ -48,7 +48,7 @@ begin
         for update of l skip locked);
     if cardinality(v_lanes) > 0 then
         update inturn.lane set active = true where id = any(v_lanes);
-        perform inturn.freshen(v_lanes, p_now);
+        perform inturn.refresh(v_lanes, p_now);
     end if;
 end $$;
 

@@ -69,7 +69,7 @@ begin
         returning l.id, lost.jobs
     )
     select sum(jobs), array_agg(id) into v_count, v_lanes from given;
-    perform inturn.freshen(v_lanes, p_now);
+    perform inturn.refresh(v_lanes, p_now);
     return coalesce(v_count, 0);
 end $$;
 
