@@ -44,11 +44,6 @@ def count_on_thread(key: str, n: int, seconds: float = 0.0) -> None:
     time.sleep(seconds)
 
 
-@app.job
-async def change_folder(path: str) -> None:
-    os.chdir(path)
-
-
 @app.job(attempts=3)
 async def hold(ctx: Context, name: str) -> None:
     effect("began", name, ctx.attempt)
@@ -87,14 +82,6 @@ async def leave(name: str, times: int, code: int = 0) -> None:
         tried.write_text("x" * (left + 1))
         os._exit(code)
     effect("ended", name, left + 1)
-
-
-@app.job(attempts=3)
-def hold_and_leave(name: str) -> None:
-    effect("began", name, 1)
-    while not may_end(name):
-        time.sleep(0.01)
-    os._exit(0)
 
 
 @app.job(attempts=1)

@@ -41,14 +41,6 @@ async def hear_other_signals() -> None:
 
 
 @app.job(attempts=1)
-async def hear_no_signals() -> None:
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, effect, "heard", "usr1", signal.SIGUSR1)
-    loop.remove_signal_handler(signal.SIGUSR1)
-    effect("began", "hear", 1)
-
-
-@app.job(attempts=1)
 async def hold(name: str) -> None:
     effect("began", name, 1)
     while not may_end(name):  # noqa: ASYNC110
@@ -87,36 +79,6 @@ async def exit_in_task(code: int | None) -> None:
 
 
 @app.job(attempts=1)
-async def interrupt_in_callback() -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    asyncio.get_running_loop().call_soon(interrupt)
-    await asyncio.sleep(0.01)
-
-
-@app.job(attempts=1)
-async def leave_task_that_exits(name: str) -> None:
-    """Leave a task that answers being cancelled with ``sys.exit``."""
-
-    async def leave() -> None:
-        try:
-            await asyncio.sleep(SECONDS_MAX)
-        finally:
-            effect("left", name, 1)
-            sys.exit(9)
-
-    kept.append(asyncio.create_task(leave(), name=name))
-
-
-@app.job(attempts=1)
-def close_output() -> None:
-    sys.stdout.close()
-    sys.stderr.close()
-    effect("closed", "output", 1)
-
-
-@app.job(attempts=1)
 async def leave_thread(name: str) -> None:
     threading.Thread(target=go_on, args=[name], name=name).start()
 
@@ -129,25 +91,6 @@ async def leave_task(name: str) -> None:
                 await asyncio.sleep(0.01)
 
     kept.append(asyncio.create_task(stubborn(), name=name))
-
-
-@app.job(attempts=1)
-async def leave_blocking_task(name: str) -> None:
-    async def block() -> None:
-        try:
-            await asyncio.sleep(SECONDS_MAX)
-        finally:
-            go_on(name)
-
-    kept.append(asyncio.create_task(block(), name=name))
-
-
-@app.job(attempts=1)
-async def leave_pool(name: str) -> None:
-    """Leave a thread of the loop's own pool, as ``asyncio.to_thread`` does that was cut off."""
-    pool = ThreadPoolExecutor(thread_name_prefix=name)
-    asyncio.get_running_loop().set_default_executor(pool)
-    kept.append(asyncio.create_task(asyncio.to_thread(go_on, name)))
 
 
 @app.job(attempts=1)

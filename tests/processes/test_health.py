@@ -17,8 +17,8 @@ import pytest
 
 from tests.cli.conftest import migrate
 from tests.postgres_server import PostgresServer, free_port
-from tests.processes.jobs import change_folder, count, hold, hold_loop
-from tests.processes.support import ROOT, Place, children, until
+from tests.processes.jobs import count, hold, hold_loop
+from tests.processes.support import Place, children, until
 
 BRIEF = ("--lease", "2s", "--sweep", "500ms")
 
@@ -60,7 +60,7 @@ def test_a_worker_whose_loop_is_blocked_is_not_well(sqlite_place: Place) -> None
     assert not file.exists()
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/healthz?full=1", "/", "/other"])
+@pytest.mark.parametrize("path", ["/healthz?full=1", "/other"])
 def test_head_is_answered_as_get_is_and_without_a_body(sqlite_place: Place, path: str) -> None:
     port = free_port()
     sqlite_place.work("--health-port", str(port))
@@ -78,24 +78,6 @@ def raw(port: int, method: str, path: str) -> bytes:
         connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         with connection.makefile("rb") as answer:
             return answer.read()
-
-
-def test_a_health_file_stays_where_it_was_named_though_a_handler_changes_the_folder(
-    sqlite_place: Place,
-) -> None:
-    place = sqlite_place
-    file, elsewhere = place.folder / "health", place.folder / "a" / "b" / "c"
-    elsewhere.mkdir(parents=True)
-    named = os.path.relpath(file, ROOT)
-    worker = place.work("--health-file", named)
-    until(file.exists)
-    place.submit(change_folder.call(str(elsewhere)))
-    place.until_done()
-    changed = time.time()
-    until(lambda: file.stat().st_mtime > changed + 2.0)
-    worker.signal(signal.SIGTERM)
-    assert worker.ended() == 0
-    assert not file.exists()
 
 
 def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:

@@ -174,3 +174,20 @@ async def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused(
 ) -> None:
     with pytest.raises(InvalidName, match="the worker name has 198 characters"):
         world(name="c" * 198)
+
+
+async def test_what_all_processes_have_done_is_logged_now_and_then(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "COUNT_SECONDS", 0.01)
+    caplog.set_level("INFO", "inturn.worker")
+    one = world()
+    running = asyncio.create_task(one.run())
+    await until(lambda: len(FakeProcess.made) == 2)
+    FakeProcess.made[0].counts.done = 2
+    FakeProcess.made[1].counts = Counts(done=1_000, dead=1)
+    await until(lambda: caplog.messages)
+    assert caplog.messages == ["worker c: 1,002 jobs done in the last 0 s, 1 failed"]
+    one.supervisor.signalled(signal.SIGTERM, 1)
+    one.supervisor._kill()
+    await running
