@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from inturn.worker.durable_executor import DurableExecutor
     from inturn.worker.worker import Worker
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "App",

@@ -270,7 +270,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
     ran = work("shop:app", "--name", "w1")
     assert ran.code == 0
     assert ran.lines[:6] == [
-        "inturn 0.1.0.dev0 works for shop:app",
+        "inturn 0.1.0 works for shop:app",
         "store        sqlite:///shop.db",
         "queues       default mail",
         "kinds        mail order",

@@ -40,6 +40,6 @@ def test_the_wheel_carries_the_licence_and_nothing_beside_the_package(
 ) -> None:
     assert {name.split("/")[0] for name in wheel_names} == {
         "inturn",
-        "inturn-0.1.0.dev0.dist-info",
+        "inturn-0.1.0.dist-info",
     }
     assert any(name.endswith("/licenses/LICENSE") for name in wheel_names)

@@ -74,7 +74,7 @@ app.add_typer(store.app, name="store")
 @app.command("demo", epilog=examples("inturn demo"))
 def _demo(as_json: JsonOption = False) -> None:
     """See failures, retries and a killed worker, and the order kept. Takes a few seconds."""
-    from inturn.cli.demo import run
+    from inturn.demo.play import run
 
     run(as_json=as_json)
 

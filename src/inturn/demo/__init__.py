@@ -1,1 +1,1 @@
-"""What ``inturn demo`` shows: a small shop whose workers are processes, one of them killed."""
+"""What ``inturn demo`` plays: a small shop whose workers are processes."""
