@@ -106,9 +106,3 @@ def test_a_child_may_not_open_such_a_file_by_another_app_or_name(tmp_path: Path)
 
 def test_a_child_may_use_a_file_that_was_closed_before_the_fork(tmp_path: Path) -> None:
     assert run(CLOSED_BEFORE, f"sqlite:///{tmp_path / 'work.db'}") == "0 3\n"
-
-
-def test_a_child_is_told_that_it_cannot_reach_its_parents_memory() -> None:
-    said = run(SYNC_PARENT)
-    assert said.startswith("BadInput: the app's store is in the memory of the process")
-    assert said.endswith("1 2\n")

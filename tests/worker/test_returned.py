@@ -87,15 +87,3 @@ async def test_a_result_that_raises_when_it_is_written_does_not_run_the_job_agai
             await ticket.result(timeout=SECONDS_MAX)
     status = await ticket.status()
     assert (ran, status.state, status.errors) == ([1], JobState.DONE, ())
-
-
-async def test_a_result_with_two_keys_that_are_one_in_json_is_lost_and_says_so(app: App) -> None:
-    @app.job
-    async def work() -> Any:
-        return [{1: "a", "1": "b"}]
-
-    async with working(app):
-        ticket = await work.submit()
-        with pytest.raises(ResultLost, match="two keys of a dict are both '1' there"):
-            await ticket.result(timeout=SECONDS_MAX)
-    assert (await ticket.status()).state is JobState.DONE

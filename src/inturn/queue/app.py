@@ -21,14 +21,12 @@ from inturn.model.job import NewJob
 from inturn.model.job import Ticket as Accepted
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
+from inturn.queue.connections import Connections
 from inturn.queue.context import Context
-from inturn.queue.homes import Homes
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options
+from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
 from inturn.queue.places import check_findable
-from inturn.queue.sending import check_distinct, send, sent_once
 from inturn.queue.ticket import Ticket
-from inturn.store.address import connect
 from inturn.store.store import Store
 
 P = ParamSpec("P")
@@ -75,8 +73,8 @@ class App:
     """A store, by its URL, and the jobs that are declared on it.
 
     It opens its store by itself, on the event loop where it is first used. From other loops and
-    threads it may be used as well, however briefly they live: they are served on a thread of its
-    own, or where a worker has the store. ``async with app`` opens and closes it.
+    threads it may be used as well, however briefly they live: they are served on a thread of the
+    app's. ``async with app`` opens and closes it.
     """
 
     def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:
@@ -89,7 +87,7 @@ class App:
             )
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
-        self.homes = Homes(url, clock)
+        self.connections = Connections(url, clock)
         self.mark = object()  # the same in the copies of it that workers have
 
     # Jobs
@@ -259,12 +257,22 @@ class App:
             if not isinstance(call, Call):
                 raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
             call.check_for(self)
-        if connection is None:
-            with sent_once(calls):
-                return await send(self, calls)
         check_distinct(calls)
-        verb = partial(_enqueued_within, connection=connection, jobs=[call.new for call in calls])
-        accepted = await self.homes.run_here(verb)
+        jobs = [call.new for call in calls]
+        if connection is not None:
+            verb = partial(_enqueued_within, connection=connection, jobs=jobs)
+            accepted = await self.connections.run(verb, is_own=True)  # as the connection is
+        else:
+            for call in calls:
+                call.check_not_submitted()
+            for call in calls:
+                call.is_submitted = True
+            try:
+                accepted = await self.run(lambda store: store.enqueue(jobs))
+            except BaseException:
+                for call in calls:
+                    call.is_submitted = False
+                raise
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
 
     # Life
@@ -272,33 +280,33 @@ class App:
     @property
     def url(self) -> str:
         """The store's URL, as it was given."""
-        return self.homes.url
+        return self.connections.url
 
     @property
     def address(self) -> str:
         """The store's URL with the whole path of its file, in whichever folder the process is."""
-        return self.homes.address
+        return self.connections.address
 
     @property
     def clock(self) -> Clock | None:
         """The clock that the store was given; None: its own."""
-        return self.homes.clock
+        return self.connections.clock
 
     def use(self, store: str, *, clock: Clock | None = None) -> None:
         """Use another store, by its URL. Before the app is first used, not later."""
-        self.homes.use(store, clock)
+        self.connections.use(store, clock or self.clock)
 
     async def open(self) -> None:
-        """Open the store now, rather than when it is first used."""
-        await self.run(_nothing)
+        """Open the store now, for this loop, rather than when it is first used."""
+        await self.lend()
 
     async def close(self) -> None:
         """Close the store. The app opens it again when it is used again.
 
-        What is under way is finished. Who comes meanwhile has it opened anew. While a worker or a
-        durable executor of this process lives on it, it stays open, and is closed when they end.
+        What is under way is finished. Where a worker of this process lives on the store, it stays
+        open, and is closed when the worker ends.
         """
-        await self.homes.close()
+        await self.connections.close()
 
     async def migrate(self) -> int:
         """Make or renew the store's tables; return their version."""
@@ -310,27 +318,23 @@ class App:
 
     def spare_store(self) -> Store:
         """Return the store once more, not open: for a thread of its own."""
-        return connect(self.address, clock=self.clock)
+        return self.connections.connect()
 
     async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store, on the loop where it lives.
-
-        If that is another loop than this, and it ends before it answers, ``StoreUnavailable`` says
-        so: the call may have happened or not.
-        """
-        return await self.homes.run(verb)
+        """Call the store. A loop that has none of its own calls it on the app's thread."""
+        return await self.connections.run(verb)
 
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run what is async, such as ``ticket.result()``, from code that is not."""
-        return self.homes.sync(work)
+        return self.connections.sync(work)
 
     async def lend(self) -> Store:
-        """Return the store, open, to a worker that lives on this loop: the store's from now on."""
-        return await self.homes.lend()
+        """Return this loop's own store, open: for a worker that lives here."""
+        return await self.connections.run(_itself, is_own=True)
 
     def keep_open(self) -> AbstractAsyncContextManager[None]:
-        """Keep the store open, on this loop, while inside, whoever closes the app."""
-        return self.homes.keep_open()
+        """Keep this loop's own store open while inside, whoever closes the app."""
+        return self.connections.keep_open()
 
     async def __aenter__(self) -> App:
         await self.open()
@@ -349,5 +353,5 @@ async def _enqueued_within(store: Store, *, connection: Any, jobs: list[NewJob])
     return await store.enqueue(jobs, connection=connection)
 
 
-async def _nothing(_store: Store) -> None:
-    pass
+async def _itself(store: Store) -> Store:
+    return store

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from functools import partial, update_wrapper
+from collections.abc import Callable, Iterable, Sequence
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
 from uuid import UUID
 
@@ -14,14 +14,12 @@ from msgspec import UNSET, UnsetType
 from inturn.model import bounds
 from inturn.model.admissible import check_jobs, listed
 from inturn.model.callables import is_async
-from inturn.model.errors import BadInput, StoreUnavailable
+from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.policy.dedupe import default_dedupe
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import Arguments, Hints
 from inturn.queue.context import Context
-from inturn.queue.home import repeated, repeated_sync
-from inturn.queue.sending import resent, sending
 from inturn.queue.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -46,15 +44,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
 
 
-class Fate:
-    """Whether a call was submitted here, or is about to be, or was accepted and taken back."""
-
-    __slots__ = ("is_over", "is_sent")
-
-    def __init__(self) -> None:
-        self.is_sent = self.is_over = False
-
-
 class Call(Generic[R_co]):
     """A job with its arguments, not submitted yet: for ``App.submit_many``. It is one job, once.
 
@@ -62,21 +51,19 @@ class Call(Generic[R_co]):
     another process.
     """
 
-    __slots__ = ("app", "fate", "hint", "new")
+    __slots__ = ("app", "hint", "is_submitted", "new")
 
-    def __init__(
-        self, new: NewJob, hint: Any, app: App | None = None, fate: Fate | None = None
-    ) -> None:
+    def __init__(self, new: NewJob, hint: Any, app: App | None = None) -> None:
         self.new, self.hint, self.app = new, hint, app
-        self.fate = fate or Fate()
+        self.is_submitted = False  # or is about to be
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.new, self.hint)  # an app cannot be copied elsewhere
 
     def keyed(self, key: str) -> Call[R_co]:
-        """Return the same call under a key."""
+        """Return the same job under a key."""
         new = msgspec.structs.replace(self.new, key=key)
-        return Call(new, self.hint, self.app, self.fate)
+        return Call(new, self.hint, self.app)
 
     def is_of(self, app: App) -> bool:
         """Whether an app declares the job, as far as is known, or one that this is a copy of."""
@@ -86,10 +73,18 @@ class Call(Generic[R_co]):
         """Refuse to be submitted through an app on another store: its workers would not find it."""
         if self.is_of(app) or self.app is None:
             return
-        if app.homes.is_private or self.app.address != app.address:
+        if app.connections.is_private or self.app.address != app.address:
             raise BadInput(
                 f"job {self.new.kind!r} is one of another app, on another store, whose workers "
                 f"would not find it here. Submit it through the app that declares it."
+            )
+
+    def check_not_submitted(self) -> None:
+        """Refuse to be submitted again: it would be the same job, and run no second time."""
+        if self.is_submitted:
+            raise BadInput(
+                f"this call of {self.new.kind!r} was submitted before, as job {self.id}, and would "
+                f"not run again: a call is one job. Make one for each time: job.call(…)."
             )
 
     @property
@@ -133,22 +128,14 @@ class Job(Generic[P, R]):
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
-        new = self._new(args, kwargs, unsent=True)
-        if (store := self.app.homes.store_here()) is not None:
-            try:
-                [accepted] = await store.enqueue([new])
-                return Ticket(self.app, accepted, self.result_hint)
-            except StoreUnavailable:
-                if self.app.homes.store_here() is store:
-                    raise
-                new = resent(new)  # the app was closed meanwhile, and is opened again
-        [accepted] = await repeated(self.app, sending([new]))
-        return Ticket(self.app, accepted, self.result_hint)
+        return await self._accepted(self._new(args, kwargs, unsent=True))
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
-        new = self._new(args, kwargs, unsent=True)
-        [accepted] = repeated_sync(self.app, partial(self.app.run, sending([new])))
+        return self.app.sync(self._accepted(self._new(args, kwargs, unsent=True)))
+
+    async def _accepted(self, new: NewJob) -> Ticket[R]:
+        [accepted] = await self.app.connections.run(lambda store: store.enqueue([new]))
         return Ticket(self.app, accepted, self.result_hint)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
@@ -258,6 +245,18 @@ def takes_context(function: Callable[..., Any], hints: Hints) -> bool:
             f"parameter may, and plainly: {function.__name__}(ctx: Context, …)."
         )
     return bool(asking)
+
+
+def check_distinct(calls: Sequence[Call[Any]]) -> None:
+    """Refuse a batch in which a call stands twice."""
+    ids: set[UUID] = set()
+    for call in calls:
+        if call.id in ids:
+            raise BadInput(
+                f"this call of {call.new.kind!r}, job {call.id}, stands twice in the batch, and "
+                f"would run once: a call is one job. Make one for each time: job.call(…)."
+            )
+        ids.add(call.id)
 
 
 def _id_of(one: UUID | Ticket[Any] | Call[Any]) -> UUID:

@@ -13,7 +13,6 @@ from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
 from inturn.model.job import JobState, JobView
 from inturn.model.job import Ticket as Accepted
 from inturn.queue.arguments import decode_result
-from inturn.queue.home import repeated, repeated_sync
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
@@ -54,15 +53,15 @@ class Ticket(Generic[Result]):
 
     async def status(self) -> JobView:
         """Return the job with its state and everything else that is known about it."""
-        return await repeated(self._app, lambda store: store.job(self.id))
+        return await self._app.run(lambda store: store.job(self.id))
 
     async def explain(self) -> str:
         """Say in a sentence why the job is where it is."""
-        return await repeated(self._app, lambda store: store.explain(self.id))
+        return await self._app.run(lambda store: store.explain(self.id))
 
     async def cancel(self, *, by: str = "its producer") -> JobState:
         """Cancel the job if it does not run yet; return the state it has now."""
-        return await repeated(self._app, lambda store: store.cancel(self.id, by=by))
+        return await self._app.run(lambda store: store.cancel(self.id, by=by))
 
     async def result(self, timeout: float | None = None) -> Result:
         """Wait until the job is done and return what its handler returned.
@@ -80,7 +79,7 @@ class Ticket(Generic[Result]):
             why_closed = self._closed() if timeout is None else None  # before it looks
             view = await self.status()
             if view.state is JobState.DONE:
-                found = await repeated(self._app, lambda store: store.result(self.id))
+                found = await self._app.run(lambda store: store.result(self.id))
                 result: Any = None if found is None else decode_result(found, self._hint)
                 return result  # type: ignore[no-any-return]
             if view.state is JobState.DEAD:
@@ -105,7 +104,7 @@ class Ticket(Generic[Result]):
     def result_sync(self, timeout: float | None = None) -> Result:
         """Wait for the result in code that is not async: ``result`` says for what, and how long."""
         ends_at = _end_of(timeout)
-        return repeated_sync(self._app, lambda: self._result(timeout, ends_at))
+        return self._app.sync(self._result(timeout, ends_at))
 
     def __repr__(self) -> str:
         place = "" if self.position is None else f", position {self.position} of lane {self.lane}"

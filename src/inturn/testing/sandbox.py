@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from copy import copy
 from datetime import datetime
 from inspect import signature
@@ -18,7 +17,7 @@ from inturn.model.payload import encode_payload
 from inturn.policy.retry import RetryLater
 from inturn.queue.app import App
 from inturn.queue.arguments import encode_other
-from inturn.queue.homes import Homes
+from inturn.queue.connections import Connections
 from inturn.queue.job import Job
 from inturn.store.store import Store
 from inturn.testing.clock import HandClock
@@ -58,8 +57,8 @@ class Sandbox:
         self.clock = clock or HandClock()
         self.app = App(store, clock=self.clock) if app is None else app
         self._store, self._record = store, Record()
-        self._homes = _PrivateHomes(store, self.clock, self._record)
-        self._before: Homes | None = None  # the app's own, while entered
+        self._connections = _PrivateConnections(store, self.clock, self._record)
+        self._before: Connections | None = None  # the app's own, while entered
 
     # What was submitted
 
@@ -151,7 +150,7 @@ class Sandbox:
         timeout: float = 10.0,
     ) -> Drained:
         """``drain`` for tests that are not async."""
-        return self._homes.sync(
+        return self._connections.sync(
             self.drain(advance=advance, raising=raising, concurrency=concurrency, timeout=timeout)
         )
 
@@ -187,7 +186,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         self._enter()
         if self._store != MEMORY:
-            self._homes.sync(self.app.migrate())
+            self._connections.sync(self.app.migrate())
         return self
 
     def __exit__(
@@ -197,7 +196,7 @@ class Sandbox:
         trace: TracebackType | None,
     ) -> None:
         self._leave()
-        asyncio.run(self._homes.end())
+        asyncio.run(self._connections.end())
 
     async def __aenter__(self) -> Sandbox:
         self._enter()
@@ -212,40 +211,28 @@ class Sandbox:
         trace: TracebackType | None,
     ) -> None:
         self._leave()
-        await self._homes.end()
+        await self._connections.end()
 
     def _enter(self) -> None:
         if self._before is not None:
             raise BadInput("this sandbox is in use already. Make another: private(app).")
-        self._before, self.app.homes = self.app.homes, self._homes
+        self._before, self.app.connections = self.app.connections, self._connections
 
     def _leave(self) -> None:
         assert self._before is not None
-        self.app.homes, self._before = self._before, None
+        self.app.connections, self._before = self._before, None
 
 
-class _PrivateHomes(Homes):
+class _PrivateConnections(Connections):
     """How the app reaches the private store: every call is recorded."""
 
     def __init__(self, url: str, clock: HandClock, record: Record) -> None:
-        super().__init__(url, clock)
         self._record = record
+        super().__init__(url, clock)
 
-    def store_here(self) -> None:
-        """Have every call go through ``run``."""
-        return None
-
-    async def run(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store."""
-        return await super().run(lambda store: verb(RecordedStore(store, self._record)))
-
-    async def run_here(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
-        """Call the store on this loop."""
-        return await super().run_here(lambda store: verb(RecordedStore(store, self._record)))
-
-    async def lend(self) -> Store:
-        """Return the store, to a worker."""
-        return RecordedStore(await super().lend(), self._record)
+    def connect(self) -> Store:
+        """Return the store, not open."""
+        return RecordedStore(super().connect(), self._record)
 
     async def close(self) -> None:
         """Do nothing: a store in memory ends when it is closed, and the test goes on."""

@@ -99,7 +99,8 @@ class DurableExecutor:
     ) -> list[Ticket[R]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
         self._check_runs()
-        calls = [self._keyed(key, job) for key, job in pairs_of(jobs)]
+        given = list(pairs_of(jobs))
+        calls = [self._keyed(key, job) for key, job in given]
         patience = self.enqueue_timeout if timeout is None else seconds("timeout", timeout)
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + patience
@@ -115,8 +116,9 @@ class DurableExecutor:
                     raise
             await asyncio.sleep(min(FULL_SECONDS, ends_at - loop.time()))
             self._check_runs()
-        for call in calls:
-            self._tell(events.Accepted(call.new.key or "", 0))
+        for key, job in given:
+            job.is_submitted = True
+            self._tell(events.Accepted(key, 0))
         return tickets
 
     def submit_sync(self, key: str, job: Call[R], *, timeout: Seconds | None = None) -> Ticket[R]:
@@ -264,6 +266,7 @@ class DurableExecutor:
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
+        job.check_not_submitted()
         return job.keyed(key)
 
     async def _barrier(self, store: Store, key: str) -> None:

@@ -13,8 +13,7 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import JobTransaction
-from inturn.queue.job import Call
-from inturn.queue.sending import check_distinct
+from inturn.queue.job import Call, check_distinct
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
 from inturn.worker.reporter import Reporter

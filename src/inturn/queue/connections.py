@@ -1,0 +1,237 @@
+"""An app's connections to its store: one on its event loop, one on a thread for all others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from inturn.model.clock import Clock
+from inturn.model.errors import BadInput
+from inturn.model.forks import in_forked_child
+from inturn.store.address import anchored, connect
+from inturn.store.store import Store
+
+Answer = TypeVar("Answer")
+Loop = asyncio.AbstractEventLoop
+
+LOOK_SECONDS = 0.05
+"""How often a close that waits for another loop looks whether that loop still runs."""
+
+_worker_loop: ContextVar[Loop | None] = ContextVar("inturn_worker_loop", default=None)
+"""Where the worker lives whose handler runs here: what its context does is done there."""
+
+_bridge: Loop | None = None
+_bridge_lock = threading.Lock()
+_everyone: WeakSet[Connections] = WeakSet()
+_left_to_parent: list[Any] = []
+"""What a forked child neither uses nor closes: its parent would feel it."""
+
+
+class OpenStore:
+    """A store, opened when it is first used. It is closed when nobody uses it any more.
+
+    ``loop``: the one that its connections are bound to; None: they serve every loop.
+    """
+
+    def __init__(self, store: Store, loop: Loop | None) -> None:
+        self.store, self.loop = store, loop
+        self.is_open = False
+        self.calls = 0  # that are under way
+        self.keepers = 0  # workers that live on it
+        self.is_to_close = False  # as soon as no worker lives on it
+        self.is_left = False  # nobody comes any more: the last to leave closes it
+        self._opening = asyncio.Lock()
+
+    async def opened(self) -> Store:
+        """Return the store, open."""
+        if not self.is_open:
+            if self.loop is None and asyncio.get_running_loop() is not bridge():
+                await on_bridge(self.opened())  # one loop, so that one lock serves all
+            else:
+                async with self._opening:
+                    if not self.is_open:
+                        await self.store.open()
+                        self.is_open = True
+        return self.store
+
+    async def close(self) -> None:
+        """Close it, on its loop. If that has ended, so have its connections."""
+        if self.loop is None or self.loop is asyncio.get_running_loop():
+            await self.store.close()
+        elif self.loop.is_running():
+            work = self.store.close()
+            try:
+                closing = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+            except RuntimeError:  # it has ended this moment
+                work.close()
+                return
+            while not closing.done() and self.loop.is_running():
+                await asyncio.wait([closing], timeout=LOOK_SECONDS)
+
+
+class Connections:
+    """The open stores of one app.
+
+    A SQLite store serves every loop. A PostgreSQL store is bound to one. The first loop that uses
+    the app has its own, each on which it is opened, and each that a worker runs on. All others go
+    through the bridge, a thread with a loop that is there as long as the process.
+    """
+
+    def __init__(self, url: str, clock: Clock | None) -> None:
+        self._lock = threading.Lock()
+        self._by_loop: dict[Loop, OpenStore] = {}
+        self._shared: OpenStore | None = None  # if it serves every loop
+        self.use(url, clock)
+        _everyone.add(self)
+
+    def use(self, url: str, clock: Clock | None) -> None:
+        """Go to a store, before one is open."""
+        if any(one.is_open for one in self._all()):
+            raise BadInput("the app's store is open: name another before the app is first used.")
+        self.url, self.address, self.clock = url, anchored(url), clock
+        store = self.connect()
+        self.is_private = store.is_private  # nobody else can have the same: it is in memory
+        self._shared = None if store.is_bound_to_loop else OpenStore(store, None)
+        self._by_loop = {}
+
+    def connect(self) -> Store:
+        """Return the store once more, not open."""
+        return connect(self.address, clock=self.clock)
+
+    # Calls
+
+    async def run(
+        self, verb: Callable[[Store], Awaitable[Answer]], *, is_own: bool = False
+    ) -> Answer:
+        """Call the store: the one of this loop, or through the bridge.
+
+        ``is_own``: this loop is to have one, as a worker's has.
+        """
+        with self._lock:
+            open_store = self._here(is_own=is_own)
+            if open_store is not None:
+                open_store.calls += 1
+        if open_store is None:
+            return await on_bridge(self.run(verb))
+        try:
+            return await verb(open_store.store if open_store.is_open else await open_store.opened())
+        finally:
+            with self._lock:
+                open_store.calls -= 1
+                is_last = open_store.is_left and not open_store.calls
+            if is_last:
+                await open_store.close()
+
+    def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run a coroutine on the bridge, or on the loop of the worker whose handler this is, and
+        wait for it in code that is not async.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            work.close()
+            raise BadInput(
+                "an event loop runs in this thread, which waiting would stop. Use `await`, as in "
+                "`await job.submit(…)`."
+            )
+        loop = _worker_loop.get()
+        loop = bridge() if loop is None or not loop.is_running() else loop
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    # Life
+
+    @asynccontextmanager
+    async def keep_open(self) -> AsyncIterator[None]:
+        """Keep the store of this loop open meanwhile, whoever closes the app."""
+        before = _worker_loop.set(asyncio.get_running_loop())
+        with self._lock:
+            open_store = self._here(is_own=True)
+            assert open_store is not None
+            open_store.keepers += 1
+        try:
+            yield
+        finally:
+            _worker_loop.reset(before)
+            with self._lock:
+                open_store.keepers -= 1
+                unused = self._unused()
+            for one in unused:
+                await one.close()
+
+    async def close(self) -> None:
+        """Close the store everywhere, when what is under way has ended: whoever ends last does it.
+
+        Where a worker lives on it, it is closed when the worker ends.
+        """
+        with self._lock:
+            for one in self._all():
+                one.is_to_close = True
+            unused = self._unused()
+        for one in unused:
+            await one.close()
+
+    def _unused(self) -> list[OpenStore]:
+        """Leave the stores that are to be closed; return those that nobody uses any more."""
+        left = [one for one in self._all() if one.is_to_close and not one.keepers]
+        for one in left:
+            one.is_left = True
+        self._by_loop = {loop: one for loop, one in self._by_loop.items() if not one.is_left}
+        if self._shared is not None and self._shared.is_left:
+            self._shared = OpenStore(self.connect(), None)
+        return [one for one in left if not one.calls]
+
+    def _here(self, *, is_own: bool) -> OpenStore | None:
+        """Return the store of this loop; None if it has none, and is to go through the bridge."""
+        here = asyncio.get_running_loop()
+        found = self._shared or self._by_loop.get(here)
+        if found is None and (is_own or here is _bridge or not self._by_loop):
+            living = {loop: one for loop, one in self._by_loop.items() if not loop.is_closed()}
+            found = living[here] = OpenStore(self.connect(), here)
+            self._by_loop = living
+        return found
+
+    def _all(self) -> list[OpenStore]:
+        return [*self._by_loop.values(), *([] if self._shared is None else [self._shared])]
+
+    def begin_anew(self) -> None:
+        """In a forked child: leave what is open to the parent."""
+        _left_to_parent.extend(self._all())
+        self._lock = threading.Lock()
+        self._by_loop = {}
+        if self._shared is not None:
+            self._shared = OpenStore(self.connect(), None)
+
+
+def bridge() -> Loop:
+    """Return the loop of the process's own thread, which runs for ever."""
+    global _bridge
+    with _bridge_lock:
+        if _bridge is None:
+            _bridge = asyncio.new_event_loop()
+            threading.Thread(target=_bridge.run_forever, name="inturn-bridge", daemon=True).start()
+        return _bridge
+
+
+async def on_bridge(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run a coroutine on the bridge, and await its answer here."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, bridge()))
+
+
+def _begin_all_anew() -> None:
+    global _bridge, _bridge_lock
+    _left_to_parent.append(_bridge)
+    _bridge, _bridge_lock = None, threading.Lock()
+    for connections in list(_everyone):
+        connections.begin_anew()
+
+
+in_forked_child(_begin_all_anew)
