@@ -65,6 +65,8 @@ class World:
     """Jobs that somebody cancels while they are blocked."""
     waits_max: int = 10
     """So many waits are taken at a time."""
+    many: tuple[int, ...] = ()
+    """Jobs that wait for so many that a settle only tries to lock them."""
 
     @property
     def awaited(self) -> range:
@@ -197,7 +199,11 @@ def settle(state: State, number: int, actor: Actor, world: World, rules: Rules) 
             if (lock := ("blocked", job)) not in actor.locks and job in state.blocked
         ]
         if missing and rules.settles_hold_the_jobs:
-            if _is_free(state, missing[0]):
+            if missing[0][1] in world.many and not _is_free(state, missing[0]):
+                kept = tuple(wait for wait in actor.seen if wait[1] != missing[0][1])
+                left = actor._replace(seen=kept, leaves=True)
+                yield f"leaves job {missing[0][1] + 1} for later", _with(state, number, left)
+            elif _is_free(state, missing[0]):
                 held = actor._replace(locks=actor.locks | {missing[0]})
                 yield f"locks job {missing[0][1] + 1}", _with(state, number, held)
             return
@@ -394,6 +400,9 @@ WORLDS = {
     "one of its own batch": World(after=(A | B,), batches=((FIRST, B),), rechecks=2),
     "two after one, one at a time": World(
         after=(A, A), batches=((FIRST | SECOND, EMPTY),), waits_max=1, rechecks=2
+    ),
+    "one after two, that waits for many": World(
+        after=(A | B,), batches=((FIRST, EMPTY),), many=(0,)
     ),
     "two batches, one cancelled": World(
         after=(A, A | B), batches=((FIRST, EMPTY), (SECOND, EMPTY)), cancelled=(1,)

@@ -193,6 +193,7 @@ create or replace function inturn.block(
 set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = on as $$
 #variable_conflict use_column
 declare
+    v_others uuid[];  -- what is waited for and not of this batch
     v_jobs uuid[];
     v_ons uuid[];
     v_states text[];
@@ -200,6 +201,12 @@ declare
     v_cancelled uuid[];
     v_waiting uuid[];
 begin
+    v_others := array(
+        select coalesce(d.now_id, w.on_job)
+        from (select distinct on_job from unnest(p_waits_on) w(on_job)) w
+        left join unnest(p_ids, p_now_ids) as d(id, now_id) on d.id = w.on_job
+        left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
+        where not coalesce(f.fresh, false));
     select array_agg(s.job), array_agg(s.on_job), array_agg(s.state)
     into v_jobs, v_ons, v_states
     from (
@@ -208,13 +215,14 @@ begin
             coalesce(d.now_id, w.on_job) as on_job,
             case
                 when coalesce(f.fresh, false) then 'of this batch'
-                else inturn.state(coalesce(d.now_id, w.on_job), p_now)
+                else o.state
             end as state
         from unnest(p_waits_job, p_waits_on) as w(job, on_job)
         join unnest(p_ids, p_fresh) as j(id, fresh) on j.id = w.job and j.fresh
         left join unnest(p_ids, p_now_ids) as d(id, now_id) on d.id = w.on_job
         -- A duplicate's first job may come with the same batch.
         left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
+        left join inturn.states(v_others, p_now) as o on o.job = coalesce(d.now_id, w.on_job)
     ) s;
     select
         coalesce(array_agg(distinct w.on_job) filter (where w.state is null), '{}'),

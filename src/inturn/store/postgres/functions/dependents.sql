@@ -1,13 +1,18 @@
--- The jobs that wait for some that are being settled, and for which, in the order of the settled;
--- locked in the order of their ids, so that of two settles the later one sees what the other
--- deletes. Up to 1001 pairs: see unblock.
+-- The jobs that wait for some that are being settled, and for which, in the order of the settled, a
+-- thousand pairs at most; and whether there are more. The jobs are locked, so that of two settles
+-- the later one sees what the other deletes: in the order of their ids; but one that waits for many
+-- only if nobody else has it, or settles of all that it waits for would go one by one.
 --
 -- A settle has them right behind its leases, before it tries a tail: they may be in the hands of a
 -- longer transaction that has settled, too, and that enqueues next.
-create or replace function inturn.hold_waiting(p_done uuid[], out ons uuid[], out jobs uuid[])
-language plpgsql
+create or replace function inturn.hold_waiting(
+    p_done uuid[], out ons uuid[], out jobs uuid[], out more boolean
+) language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_many uuid[];
+    v_held uuid[];
 begin
     -- Written as a range of the primary key: with many jobs waiting for one other, statistics would
     -- have the planner read all of them for each job that nobody waits for.
@@ -24,30 +29,63 @@ begin
         ) w
         limit 1001
     ) w;
-    if jobs is not null then
-        perform from inturn.blocked where id = any(jobs) order by id for update;
+    more := cardinality(jobs) > 1000;
+    ons := ons[:1000];
+    jobs := jobs[:1000];
+    if jobs is null then
+        return;
+    end if;
+    v_many := array(
+        select j from unnest(jobs) j
+        where exists (select from inturn.waits w where w.job = j offset 50)
+        order by j);
+    perform from inturn.blocked b
+    where b.id = any(jobs) and v_many[width_bucket(b.id, v_many)] is distinct from b.id
+    order by b.id
+    for update;
+    if cardinality(v_many) > 0 then
+        v_held := array(
+            select b.id from inturn.blocked b where b.id = any(v_many) for update skip locked);
+        if cardinality(v_held) < cardinality(array(select distinct j from unnest(v_many) j)) then
+            more := true;
+            select array_agg(p.on_job), array_agg(p.job) into ons, jobs
+            from unnest(ons, jobs) p(on_job, job)
+            where v_many[width_bucket(p.job, v_many)] is distinct from p.job
+               or p.job = any(v_held);
+        end if;
     end if;
 end $$;
 
 -- Jobs are done: those that waited for them, which are locked, and for nothing else, may join their
--- lanes. Only their waits are taken away: one that came after they were locked is fresh. Of more
--- than a thousand waits the rest is left for recheck, so that no settle takes long.
+-- lanes. Only their waits are taken away: one that came after they were locked is fresh. If there
+-- were more waits, they are left for recheck, so that no settle takes long.
 create or replace function inturn.unblock(
-    p_done uuid[], p_ons uuid[], p_jobs uuid[], p_now timestamptz
+    p_done uuid[], p_ons uuid[], p_jobs uuid[], p_more boolean, p_now timestamptz
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 begin
     delete from inturn.waits w
-    using unnest(p_ons[:1000], p_jobs[:1000]) p(on_job, job)
+    using unnest(p_ons, p_jobs) p(on_job, job)
     where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job);
-    perform inturn.admit(p_jobs[:1000], p_now);
-    if cardinality(p_jobs) > 1000 then
+    perform inturn.admit(p_jobs, p_now);
+    if p_more then
         insert into inturn.admitting (job)
         select d from unnest(p_done) d
         where exists (select from inturn.waits w where w.on_job = d)
         order by d
         on conflict do nothing;
+        perform pg_notify('inturn', q.queue)
+        from (
+            select distinct b.queue
+            from unnest(p_done) d
+            cross join lateral (
+                select w.job from inturn.waits w where w.on_job = d limit 100
+            ) w
+            join inturn.blocked b on b.id = w.job
+        ) q;
+    elsif exists (select from inturn.admitting) then
+        perform inturn.recheck(1000, p_now);  -- others may have left them while we had the job
     end if;
 end $$;
 
@@ -157,7 +195,10 @@ language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
     b record;
-    v_left uuid := (select a.job from inturn.admitting a limit 1 for update skip locked);
+    v_left uuid[] := array(
+        select l.job from (
+            select a.job from inturn.admitting a limit 1000 for update skip locked) l
+        order by l.job);
     v_ons uuid[];   -- what is waited for …
     v_jobs uuid[];  -- … and by which job
     v_held uuid[];
@@ -170,8 +211,12 @@ begin
         (select f.job from inturn.waits f
          where f.fresh order by f.job, f.on_job limit p_waits_max)
         union all
-        (select l.job from inturn.waits l
-         where l.on_job = v_left order by l.on_job, l.job limit p_waits_max)
+        (select l.job
+         from unnest(v_left) d
+         cross join lateral (
+             select l.job from inturn.waits l
+             where l.on_job = d order by l.on_job, l.job limit p_waits_max) l
+         limit p_waits_max)
     ) w;
     v_held := array(
         select k.id from inturn.blocked k where k.id = any(v_jobs) for update skip locked);
@@ -181,7 +226,7 @@ begin
         select w.on_job, w.job
         from unnest(v_held) h(job)
         join inturn.waits w on w.job = h.job
-        where w.fresh or w.on_job = v_left
+        where w.fresh or v_left[width_bucket(w.on_job, v_left)] = w.on_job
         limit p_waits_max
     ) w;
     if v_jobs is not null then
@@ -191,7 +236,9 @@ begin
             array_agg(q.job order by q.job) filter (where q.state is null or q.state = 'cancelled')
         into v_done, v_never
         from (
-            select s.job, case when s.job = v_left then 'done' else s.state end
+            select s.job, case
+                when v_left[width_bucket(s.job, v_left)] = s.job then 'done' else s.state
+            end
             from inturn.states(v_quiet, p_now) s
         ) q(job, state);
 
@@ -224,7 +271,7 @@ begin
             where v_done[width_bucket(p.on_job, v_done)] = p.on_job), p_now);
     end if;
     delete from inturn.admitting a
-    where a.job = v_left and not exists (select from inturn.waits w where w.on_job = v_left);
+    where a.job = any(v_left) and not exists (select from inturn.waits w where w.on_job = a.job);
     return coalesce(cardinality(v_quiet), 0);
 end $$;
 

@@ -23,6 +23,7 @@ declare
     v_done uuid[];
     v_ons uuid[];      -- those of them that are waited for …
     v_waiting uuid[];  -- … and by which job
+    v_more boolean;
 begin
     if p_within then
         perform set_config('inturn.within', 'yes', true);
@@ -54,7 +55,8 @@ begin
             ) j
             union all
             select id from inturn.parked where token = any(p_parked_tokens));
-        select h.ons, h.jobs into v_ons, v_waiting from inturn.hold_waiting(v_done) h;
+        select h.ons, h.jobs, h.more into v_ons, v_waiting, v_more
+        from inturn.hold_waiting(v_done) h;
     end if;
     if cardinality(p_open_tokens) > 0 then
         perform inturn.complete_open(p_open_tokens, p_open_lanes, p_open_firsts, p_open_lasts);
@@ -87,8 +89,8 @@ begin
         delete from inturn.run r
         where r.token = any(p_tokens) and r.settled @> int8range(r.first, r.last, '[]');
     end if;
-    if cardinality(v_waiting) > 0 then
-        perform inturn.unblock(v_done, v_ons, v_waiting, v_now);
+    if v_more or cardinality(v_waiting) > 0 then
+        perform inturn.unblock(v_done, v_ons, v_waiting, v_more, v_now);
     end if;
     if p_results is not null then
         insert into inturn.result (job, value, lost, until)

@@ -36,10 +36,11 @@ begin
             where j.id = q.id
         ))
     end
-    from unnest(p_jobs) q(id);
+    from (select distinct j.id from unnest(p_jobs) j(id)) q;
 end $$;
 
 create or replace function inturn.state(p_job uuid, p_now timestamptz) returns text
-language sql stable as $$
-    select s.state from inturn.states(array[p_job], p_now) s
-$$;
+language plpgsql stable as $$
+begin
+    return (select s.state from inturn.states(array[p_job], p_now) s);
+end $$;
