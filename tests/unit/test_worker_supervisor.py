@@ -18,6 +18,7 @@ from inturn.model.errors import InvalidName
 from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, WorkerEvent
 from inturn.policy.restart import restart_seconds
 from inturn.worker import supervisor as module
+from inturn.worker import work_process
 from inturn.worker.pulse import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.supervisor import Begin, Supervisor
@@ -179,7 +180,7 @@ async def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused(
 async def test_what_all_processes_have_done_is_logged_now_and_then(
     world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(work_process, "COUNT_SECONDS", 0.01)
     caplog.set_level("INFO", "inturn.worker")
     one = world()
     running = asyncio.create_task(one.run())

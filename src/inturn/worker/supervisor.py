@@ -19,7 +19,7 @@ from time import monotonic
 
 import msgspec
 
-from inturn.log import guarded, log_counts, log_listener_failure, log_worker_event
+from inturn.log import guarded, log_listener_failure, log_worker_event
 from inturn.model import bounds
 from inturn.model.admissible import check_name
 from inturn.model.worker_events import (
@@ -37,7 +37,7 @@ from inturn.policy.restart import died_young, restart_seconds
 from inturn.worker.pulse import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.stop_signals import StopSignals
-from inturn.worker.work_process import COUNT_SECONDS, END_SECONDS_MAX, end_process
+from inturn.worker.work_process import END_SECONDS_MAX, end_process, log_now_and_then
 
 KILL_SECONDS = END_SECONDS_MAX + 1.0  # a process ends itself before that, unless it is stopped
 SILENCE_SECONDS_MAX = 5.0  # of a process that lives: it reports twice a second
@@ -112,7 +112,8 @@ class Supervisor:
             begun.cancel()
             if self._first_has_begun.is_set():
                 keeping += [asyncio.create_task(self._keep(n)) for n in range(2, self._count + 1)]
-            counting = asyncio.create_task(self._log_counts())
+            log = log_now_and_then(self._settings, self._all_counts)
+            counting = asyncio.create_task(log)
             await asyncio.gather(*keeping)
             counting.cancel()
         if self._first_has_begun.is_set():
@@ -152,43 +153,51 @@ class Supervisor:
         while not self._stopped.is_set():
             starts += 1
             process = self._processes[number] = WorkerProcess(self._name(number, starts), self)
-            settings = msgspec.structs.replace(self._settings, name=process.name)
-            try:
-                begin = Begin(settings, self._as_json)
-                how = how_ended(code := await process.live(self._command, begin))
-            except (OSError, RuntimeError) as error:  # no more files, processes, memory, threads
-                if not self._first_has_begun.is_set():
-                    raise
-                code, how = FAILED, f"could not be started: {describe(error)}"
+            code, how = await self._live(process)
             self._counts.add(process.counts)
             process.counts, process.running = Counts(), 0
-            if self._stopped.is_set():
-                if code and process.has_begun:
-                    self._code = self._code or FAILED
-                    self._died += code < 0
-                return
-            if self._settings.drain and not code and process.has_begun:
-                return
-            if not process.has_begun:
-                how += ", before it had begun to work" if process.pid else ""
-            elif not code:
-                how += ", though nobody had told it to stop"
-            if not self._first_has_begun.is_set():
-                self._code = code if code > 0 else FAILED
-                if code <= 0:  # else it has said itself what was wrong
-                    self._tell_died(process, how, None)
-                return
-            self._died += process.has_begun
-            if self._settings.drain:
-                self._code = FAILED
-                how += "; run the drain again for what it had in hand"
-                self._tell_died(process, how, None)
+            if self._is_over(process, code, how):
                 return
             young_deaths = died_young(process.lived_seconds(), young_deaths)
-            self._tell_died(process, how, restart_seconds(young_deaths))
+            seconds = restart_seconds(young_deaths)
+            self._tell_died(process, how, seconds)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(restart_seconds(young_deaths)):
+                async with asyncio.timeout(seconds):
                     await self._stopped.wait()
+
+    async def _live(self, process: WorkerProcess) -> tuple[int, str]:
+        """Run a process to its end; return what it left with, and how it ended."""
+        settings = msgspec.structs.replace(self._settings, name=process.name)
+        try:
+            code = await process.live(self._command, Begin(settings, self._as_json))
+        except (OSError, RuntimeError) as error:  # no more files, processes, memory, threads
+            if not self._first_has_begun.is_set():
+                raise
+            return FAILED, f"could not be started: {describe(error)}"
+        if not process.has_begun:
+            return code, f"{how_ended(code)}, before it had begun to work"
+        unasked = ", though nobody had told it to stop" if not code else ""
+        return code, how_ended(code) + unasked
+
+    def _is_over(self, process: WorkerProcess, code: int, how: str) -> bool:
+        """Decide whether none is to take the place of a process that has ended, and say why."""
+        if self._stopped.is_set():
+            if code and process.has_begun:
+                self._code = self._code or FAILED
+                self._died += code < 0
+            return True
+        if not self._first_has_begun.is_set():
+            self._code = code if code > 0 else FAILED
+            if code <= 0:  # else it has said itself what was wrong
+                self._tell_died(process, how, None)
+            return True
+        if self._settings.drain and process.has_begun and not code:
+            return True
+        self._died += process.has_begun
+        if self._settings.drain:
+            self._code = FAILED
+            self._tell_died(process, f"{how}; run the drain again for what it had in hand", None)
+        return self._settings.drain
 
     def _tell_died(self, process: WorkerProcess, how: str, seconds: float | None) -> None:
         pid = process.pid
@@ -199,18 +208,11 @@ class Supervisor:
         again = f".{starts}" if starts > 1 else ""
         return f"{self._settings.name}-{number}{again}"
 
-    async def _log_counts(self) -> None:
-        done, failed = 0, 0
-        while not self._settings.verbose:
-            await asyncio.sleep(COUNT_SECONDS)
-            all_counts = [self._counts, *(one.counts for one in self._processes.values())]
-            now = (
-                sum(counts.done for counts in all_counts),
-                sum(counts.failed + counts.dead for counts in all_counts),
-            )
-            if now != (done, failed):
-                log_counts(self._settings.name, now[0] - done, now[1] - failed, COUNT_SECONDS)
-                done, failed = now
+    def _all_counts(self) -> Counts:
+        counts = Counts()
+        for one in (self._counts, *(process.counts for process in self._processes.values())):
+            counts.add(one)
+        return counts
 
     # Signals, heard on a thread of their own
 

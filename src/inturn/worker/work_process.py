@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import Any, NoReturn
@@ -19,6 +19,7 @@ import inturn
 from inturn.log import guarded, log_counts, log_raised_on_loop
 from inturn.model.errors import HookFailed, InturnError, StoreError
 from inturn.model.worker_events import (
+    Counts,
     LeftBehind,
     Listener,
     Started,
@@ -102,7 +103,8 @@ class WorkProcess:
         await worker.app.open()
         unknown = await self._unknown_queues()
         self._began_at = monotonic()
-        counting = asyncio.create_task(self._log_counts())
+        log = log_now_and_then(settings, lambda: worker.record.counts, is_member=self._is_member)
+        counting = asyncio.create_task(log)
         try:
             await worker.run(until_empty=settings.drain, began=lambda: self._begin(unknown))
         except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
@@ -154,17 +156,6 @@ class WorkProcess:
         except StoreError:  # the worker goes on asking, and says so
             return ()
         return tuple(queue for queue in named if queue not in known)
-
-    async def _log_counts(self) -> None:
-        """Log how many jobs were done since the last time; a supervisor does that for all."""
-        counts = self.worker.record.counts
-        done, failed = 0, 0
-        while not (self._is_member or self._settings.verbose):
-            await asyncio.sleep(COUNT_SECONDS)
-            now = counts.done, counts.failed + counts.dead
-            if now != (done, failed):
-                log_counts(self.worker.name, now[0] - done, now[1] - failed, COUNT_SECONDS)
-                done, failed = now
 
     def _tell_end(self) -> None:
         record, seconds = self.worker.record, monotonic() - self._began_at
@@ -255,6 +246,20 @@ class WorkProcess:
             children = sys.modules["multiprocessing"].active_children()
             names += [f"process {child.name!r}" for child in children if not child.daemon]
         return names
+
+
+async def log_now_and_then(
+    settings: WorkSettings, read: Callable[[], Counts], *, is_member: bool = False
+) -> None:
+    """Log how many jobs were done since the last time; of a supervisor's processes it does."""
+    before = 0, 0
+    while not (settings.verbose or is_member):
+        await asyncio.sleep(COUNT_SECONDS)
+        counts = read()
+        now = counts.done, counts.failed + counts.dead
+        if now != before:
+            log_counts(settings.name, now[0] - before[0], now[1] - before[1], COUNT_SECONDS)
+            before = now
 
 
 def end_process(code: int) -> NoReturn:
