@@ -35,7 +35,7 @@ class ExecutorMetrics:
         self,
         registry: CollectorRegistry | None = None,
         *,
-        namespace: str = "mycelian",
+        namespace: str = "inturn",
         subsystem: str = "shardqueue",
     ) -> None:
         registry = prometheus.REGISTRY if registry is None else registry

@@ -343,7 +343,7 @@ def test_an_app_with_a_log_of_its_own_keeps_it(shop: Path) -> None:
 def test_on_a_terminal_ctrl_c_finishes_what_runs(shop: Path, open_terminal: OpenTerminal) -> None:
     submit("order", '{"n": 1, "waits_for": "interrupted"}')
     terminal = open_terminal("work", "shop:app", "--name", "w1")
-    terminal.read_until("Ctrl-C finishes what runs and stops.")
+    terminal.read_until("Ctrl-C finishes running jobs and exits; press it again to stop at once.")
     until_begun()
     terminal.type("\x03")
     terminal.read_until("worker w1: SIGINT: finishing 1 job; once more to stop at once")

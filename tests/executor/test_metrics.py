@@ -30,7 +30,9 @@ async def fine() -> None: ...
 async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
     registry = CollectorRegistry()
     gate = threading.Event()
-    async with Running(shards=2, slots=1, listeners=[ExecutorMetrics(registry)]) as executor:
+    async with Running(
+        shards=2, slots=1, listeners=[ExecutorMetrics(registry, namespace="mycelian")]
+    ) as executor:
         keys = [keys_of_one_shard(executor, 2, shard) for shard in (0, 1)]
 
         def depths() -> list[float | None]:
@@ -60,7 +62,7 @@ async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
 ) -> None:
     registry, gate = CollectorRegistry(), asyncio.Event()
     async with Running(
-        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry)]
+        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry, namespace="mycelian")]
     ) as executor:
         zero, one = [keys_of_one_shard(executor, 1, shard)[0] for shard in (0, 1)]
         await executor.submit(zero, gate.wait)
@@ -95,7 +97,7 @@ async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
         max_attempts=2,
         base_backoff=0,
         enqueue_timeout=0,
-        listeners=[ExecutorMetrics(registry)],
+        listeners=[ExecutorMetrics(registry, namespace="mycelian")],
     ) as executor:
         [zero], [one] = (keys_of_one_shard(executor, 1, shard) for shard in (0, 1))
         failing = await executor.submit(one, Failing(9))
@@ -125,7 +127,7 @@ async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
 
 async def test_004_21_several_executors_share_their_metrics() -> None:
     registry = CollectorRegistry()
-    metrics = ExecutorMetrics(registry)
+    metrics = ExecutorMetrics(registry, namespace="mycelian")
     gate = asyncio.Event()
     async with (
         Running(shards=1, slots=1, listeners=[metrics]) as first,

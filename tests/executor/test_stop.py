@@ -78,7 +78,7 @@ def test_004_08_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
     registry = CollectorRegistry()
 
     def value(name: str, shard: str = "0") -> float | None:
-        return registry.get_sample_value(f"mycelian_shardqueue_{name}", {"shard": shard})
+        return registry.get_sample_value(f"inturn_shardqueue_{name}", {"shard": shard})
 
     async def main() -> None:
         executor = inturn.Executor(

@@ -8,12 +8,13 @@ import logging
 import os
 import sys
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from typing import TextIO
 
 import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from inturn.cli.streams import set_output_apart
 from inturn.cli.text import count, duration, fields, make_console, name_text, plain, print_to
 from inturn.log import WORKER, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
@@ -33,7 +34,7 @@ class Journal:
     ) -> None:
         self._as_json, self._console = as_json, make_console()
         self._is_member = is_member
-        self._apart = set_output_apart() if as_json and keeps_output else None
+        self._apart = _output_apart() if as_json and keeps_output else None
 
     def open_log(self) -> None:
         """Write the log to stderr, unless the app has set up one of its own.
@@ -100,7 +101,9 @@ class Journal:
             )
         self._print(Text(f"inturn {event.version} works for {plain(event.app)}", "bold"))
         self._print(fields(rows))
-        self._print(Text("Ctrl-C finishes what runs and stops.", "dim"))
+        self._print(
+            Text("Ctrl-C finishes running jobs and exits; press it again to stop at once.", "dim")
+        )
         if event.store_left and event.store_named_by not in (None, "--store"):
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
@@ -143,3 +146,17 @@ def _summary(event: Stopped) -> str:
         return f"{when}: {what}."
     died = "1 process" if event.members_died == 1 else f"{event.members_died:,} processes"
     return f"{when}: at least {what}; {died} died without saying what was done last."
+
+
+def _output_apart() -> TextIO:
+    """Return standard output for the caller alone; what else is written there goes to stderr.
+
+    That holds for code that is not ours, however it writes, and for every process it starts: the
+    number 1 is that of stderr from now on, and the other one is handed on to nobody.
+    """
+    sys.stdout.flush()
+    apart = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+    os.dup2(2, 1)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # as stderr is
+    return apart
