@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.worker import hands, parting, presence, work_process, worker
+from inturn.worker import presence, runs, step, work_process, worker
 from tests.processes.jobs import app
 
 __all__ = ["app"]
 
 module: Any
-for module in (parting, presence, work_process, worker):
-    module.PART_SECONDS_MAX = 30.0
-for module in (hands, worker):
+for module in (presence, step, work_process, worker):
+    module.STOP_NOW_SECONDS = 30.0
+for module in (runs, step):
     module.SLOW_SECONDS = 60.0
 work_process.END_SECONDS_MAX = 120.0

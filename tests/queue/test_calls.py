@@ -19,7 +19,7 @@ from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
 from inturn.store.store import Store
 from inturn.testing import private
-from inturn.worker.way import CallTransaction
+from inturn.worker.attempt_store import CallTransaction
 
 MEMORY = "sqlite:///:memory:"
 

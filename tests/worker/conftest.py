@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from inturn.executor.slots import Slots
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
+from inturn.worker.attempt import Attempts
+from inturn.worker.queues_ready import QueuesReady
+from inturn.worker.runs import Runs
 from inturn.worker.worker import Worker
 
 SECONDS_MAX = 60.0  # for anything in these tests that could hang, on a machine that is busy
@@ -29,6 +35,16 @@ async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[A
     yield app
     assert await app.run(lambda store: store.check()) == []
     await app.close()
+
+
+async def runs_of(app: App, *, slots: int = 8) -> Runs:
+    """Return the leases of a worker named w1 that takes no steps: those are the test's."""
+    attempts = {kind: Attempts(job, Random(1), watch=None) for kind, job in app.jobs.items()}
+    runs = Runs("w1", attempts, QueuesReady(["default"]), lease_seconds=60.0)
+    runs.store, runs.slots = await app.lend(), Slots(slots)
+    runs.context = copy_context()
+    runs.queues.begin()
+    return runs
 
 
 @asynccontextmanager

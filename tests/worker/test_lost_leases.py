@@ -15,8 +15,7 @@ import pytest
 from inturn.model.worker_events import LeasesLost, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import heartbeat, prefetch, quarantine
-from inturn.worker.hands import Ended
+from inturn.worker import heartbeat, prefetch, suspects
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 from tests.worker.test_processes import is_alive, jobs  # noqa: F401
@@ -29,7 +28,7 @@ SECONDS_MAX = 60.0
 def quick_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a worker hear soon of a lease that was lost, and look soon for who runs again."""
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
 
 
 def losses(told: list[WorkerEvent]) -> list[tuple[int, int, int]]:
@@ -113,7 +112,7 @@ async def test_a_def_goes_on_and_can_see_that_it_need_not(
 async def test_what_waits_behind_it_does_not_start(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 3_600.0)
     monkeypatch.setattr(prefetch, "TURN_SECONDS_MAX", SECONDS_MAX)  # no pause makes it claim less
     told: list[WorkerEvent] = []
     ran: list[int] = []
@@ -125,7 +124,7 @@ async def test_what_waits_behind_it_does_not_start(
             await asyncio.Event().wait()
 
     async with working(app, listeners=[told.append], **LEASE) as worker:
-        worker._prefetch.window = 100  # it takes the lane's three jobs at once
+        worker.steps.prefetch.window = 100  # it takes the lane's three jobs at once
         await (await work.submit(-1)).result(
             timeout=SECONDS_MAX
         )  # so that it has asked for suspects, one by one
@@ -240,8 +239,6 @@ async def test_a_lease_lost_at_the_commit_is_told_by_a_worker_that_stops_meanwhi
         await take_leases(app)
         await until(lambda: tokens[0] not in tokens_held(worker), SECONDS_MAX)
         worker.stop()
-        executor: Any = worker._hands.executor
-        await until(lambda: not executor._door.is_open, SECONDS_MAX)
 
     @app.job
     async def work(ctx: Context) -> None:
@@ -320,11 +317,10 @@ async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collect
 
     async with working(app, **LEASE) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(worker._hands, "collect", lambda: Ended(0, [], 0, 0, 0))
+            patch.setattr(worker._runs, "collect", list)
             ticket = await work.submit()
             await ended.wait()
-            held = worker._hands._tickets
-            await until(lambda: all(one.is_noted for one in held.values()), SECONDS_MAX)
-            worker._lose(worker._runs.leases())
+            await until(lambda: worker.running == 0, SECONDS_MAX)
+            worker.steps.lose(worker._runs.leases())
         await ticket.result(timeout=SECONDS_MAX)
     assert worker.record.counts.lost == 0

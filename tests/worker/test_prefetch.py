@@ -28,12 +28,12 @@ class Claims(StoreDelegate):
         self.sizes: list[int] = []
 
     async def claim(self, queue: str, **options: Any) -> list[Claim]:
-        return self._counted(await super().claim(queue, **options))
+        return self._counted(await self._store.claim(queue, **options))
 
     async def turn(
         self, settlements: Iterable[Settlement], queue: str, **options: Any
     ) -> list[Claim]:
-        return self._counted(await super().turn(settlements, queue, **options))
+        return self._counted(await self._store.turn(settlements, queue, **options))
 
     def _counted(self, claims: list[Claim]) -> list[Claim]:
         if size := sum(len(claim.jobs) for claim in claims):

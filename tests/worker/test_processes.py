@@ -20,7 +20,7 @@ import pytest_asyncio
 from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.queue.app import App
-from inturn.worker import process_pool, quarantine
+from inturn.worker import process_pool, suspects
 from inturn.worker import worker as worker_module
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
@@ -107,8 +107,8 @@ async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleT
 async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process(
     jobs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("LOOK_SECONDS", "PATIENCE_SECONDS"):
-        monkeypatch.setattr(quarantine, name, 0.1)
+    for name in ("ASK_SECONDS", "EMPTY_SECONDS", "TURN_SECONDS"):
+        monkeypatch.setattr(suspects, name, 0.1)
     monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.05)
     ran, path = tmp_path / "ran", tmp_path / "held"
     suspect = await jobs.comes_later.submit(str(ran))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from inturn.model.errors import BadInput, LeaseLost
-from inturn.model.job import NewJob
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker.reporter import PAUSE_SECONDS, Reporter
-from inturn.worker.runs import Run
-from inturn.worker.way import LeaseWay
+from inturn.worker.attempt_store import PROGRESS_SECONDS, AttemptStore, Progress
 from tests.executor.support import jump
-from tests.worker.conftest import take_for_good, until, working
+from tests.worker.conftest import runs_of, take_for_good, until, working
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
@@ -78,18 +77,22 @@ def test_however_often_it_is_said_little_is_written() -> None:
     async def says_much() -> None:
         written: list[float] = []
 
-        async def write(fraction: float, note: str) -> None:
-            written.append(fraction)
+        class Noted:
+            async def progress(self, lease: Any, job: Any, *, fraction: float, note: str) -> None:
+                written.append(fraction)
 
-        says = Reporter(write)
+        store: Any = Noted()
+        run: Any = SimpleNamespace(lease=None)
+        job: Any = SimpleNamespace(id=None)
+        says = Progress(store, run, job)
         for n in range(1_000):
             await says.say(n / 1_000, "")
         assert written == [0.0]
-        await asyncio.sleep(PAUSE_SECONDS * 1.5)
+        await asyncio.sleep(PROGRESS_SECONDS * 1.5)
         assert written == [0.0, 0.999]
         await says.say(0.9995, "")
         says.end()
-        await asyncio.sleep(PAUSE_SECONDS * 2)
+        await asyncio.sleep(PROGRESS_SECONDS * 2)
         assert written == [0.0, 0.999], "after the end nothing is written"
 
     jump(says_much)
@@ -120,11 +123,15 @@ async def test_who_says_how_far_it_is_hears_at_once_that_the_worker_has_lost_the
     app: App,
 ) -> None:
     """Before anything is written, though the store itself may not have taken it back yet."""
+
+    @app.job
+    async def copies() -> None: ...
+
     store = await app.lend()
-    await store.enqueue([NewJob(kind="copies")])
+    await copies.submit()
     [claim] = await store.claim("default", jobs_max=1, worker="w")
-    run = Run(claim)
-    way = LeaseWay(store, "w", run, claim.jobs[0], 60.0, app)
+    run = (await runs_of(app)).take(claim)
+    way = AttemptStore(store, "w", run, claim.jobs[0], 60.0, app)
     await way.progress(0.1, "")
     run.lose()
     with pytest.raises(LeaseLost):

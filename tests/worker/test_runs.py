@@ -1,48 +1,24 @@
-"""Leases in a worker's hands: what is started, what is given back, and what is waited for."""
+"""Leases: what is started under them, what is given back, and what is waited for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from random import Random
 
 import pytest
 
-from inturn.executor import Executor
-from inturn.model.job import JobState, LeasedJob
+from inturn.model.job import JobState
 from inturn.model.lease import Claim
-from inturn.policy.settlement import Settlement
+from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import hands as hands_module
-from inturn.worker import heartbeat
+from inturn.worker import heartbeat, step
 from inturn.worker import runs as runs_module
-from inturn.worker import worker as worker_module
-from inturn.worker.attempt import Attempts
-from inturn.worker.hands import Hands
 from inturn.worker.lease_clock import lease_now
 from inturn.worker.runs import Run, Runs
-from inturn.worker.way import LeaseWay
-from tests.worker.conftest import SECONDS_MAX, until, working
+from tests.worker.conftest import SECONDS_MAX, runs_of, until, working
 
 WORKER = "w1"
-
-
-@asynccontextmanager
-async def handling(app: App) -> AsyncIterator[Hands]:
-    """Hands for an app's jobs, and an executor; what they are to claim and settle is the test's."""
-    store = await app.lend()
-
-    def make_way(run: Run, job: LeasedJob) -> LeaseWay:
-        return LeaseWay(store, WORKER, run, job, 60.0, app)
-
-    attempts = {kind: Attempts(job, Random(1), watch=None) for kind, job in app.jobs.items()}
-    async with Executor(shards=1, slots=8, queue_size=100, max_attempts=1) as executor:
-        hands = Hands(attempts, {}, make_way=make_way, rouse=lambda: None)
-        hands.executor = executor
-        yield hands
 
 
 async def claim_all(app: App, jobs: int) -> Claim:
@@ -52,17 +28,18 @@ async def claim_all(app: App, jobs: int) -> Claim:
     return claim
 
 
-async def collected(hands: Hands, jobs: int) -> list[Settlement]:
-    """Wait until so many jobs have ended, and return what is to be said of them."""
-    ended = 0
+async def collected(runs: Runs, jobs: int) -> list[Settlement]:
+    """Wait until so many jobs have ended, and return what is to be settled, of each lease once."""
+    ended: dict[Run, list[Outcome]] = {}
 
     def all_have() -> bool:
-        nonlocal ended
-        ended += hands.collect()[0]
-        return ended >= jobs
+        for run, outcomes in runs.collect():
+            ended.setdefault(run, []).extend(outcomes)
+        return sum(map(len, ended.values())) >= jobs
 
     await until(all_have)
-    return hands.runs.settlements()
+    said = [runs.settlement(run, outcomes) for run, outcomes in ended.items()]
+    return [one for one in said if one is not None]
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
@@ -70,7 +47,7 @@ async def collected(hands: Hands, jobs: int) -> list[Settlement]:
 async def test_behind_a_slow_job_of_a_lane_nothing_starts(
     app: App, is_slow: bool, is_async: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands_module, "SLOW_SECONDS", 0.0 if is_slow else SECONDS_MAX)
+    monkeypatch.setattr(runs_module, "SLOW_SECONDS", 0.0 if is_slow else SECONDS_MAX)
     ran: list[int] = []
 
     async def on_loop(n: int) -> None:
@@ -82,10 +59,11 @@ async def test_behind_a_slow_job_of_a_lane_nothing_starts(
     work = app.job(on_loop).using(key="a") if is_async else app.job(on_thread).using(key="a")
     tickets = await app.submit_many([work.call(n) for n in range(4)])
     claim = await claim_all(app, 4)
-    async with handling(app) as hands:
-        await hands.begin([claim])
-        said = await collected(hands, 2 if is_slow else 4)
-        assert hands.is_empty
+    runs = await runs_of(app)
+    runs.start(runs.take(claim))
+    said = await collected(runs, 2 if is_slow else 4)
+    assert runs.in_hand == 0
+    await runs.slots.end()
     [settlement] = said
     verdicts = [type(outcome.verdict) for outcome in settlement.outcomes]
     await app.run(lambda store: store.settle(said, worker=WORKER))
@@ -114,10 +92,14 @@ async def test_under_a_lease_that_has_run_out_nothing_starts(
     work = app.job(on_loop).using(key=key) if is_async else app.job(on_thread).using(key=key)
     tickets = await app.submit_many([work.call(n) for n in range(3)])
     claim = await claim_all(app, 3)
-    async with handling(app) as hands:
-        await hands.begin([claim], kept_until=lease_now() - 0.001)
-        said = await collected(hands, 1 if key else 3)
-        assert hands.is_empty
+    runs = await runs_of(app)
+    run = runs.take(claim, kept_until=lease_now() - 0.001)
+    runs.start(run)
+    await until(lambda: runs.gives_back)
+    run.give_back()
+    said = await collected(runs, 1 if key else 3)
+    assert runs.in_hand == 0
+    await runs.slots.end()
     await app.run(lambda store: store.settle(said, worker=WORKER))
     assert ran == []
     assert {type(one.verdict) for one in said[0].outcomes} == {Release}
@@ -139,12 +121,14 @@ async def test_what_was_claimed_before_the_machine_slept_does_not_start(
 
     await app.submit_many([work.using(key="a").call(n) for n in range(2)])
     claim = await claim_all(app, 2)
-    async with handling(app) as hands, asyncio.timeout(SECONDS_MAX):
-        await hands.begin([claim], kept_until=lease_now() + 600)
+    runs = await runs_of(app)
+    async with asyncio.timeout(SECONDS_MAX):
+        runs.start(runs.take(claim, kept_until=lease_now() + 600))
         await begun.wait()
         monkeypatch.setattr(runs_module, "lease_now", lambda: lease_now() + 3_600)
         may_end.set()
-        said = await collected(hands, 2)
+        said = await collected(runs, 2)
+    await runs.slots.end()
     assert [type(one.verdict) for one in said[0].outcomes] == [Done, Release]
     assert ran == [0]
     await app.run(lambda store: store.settle(said, worker=WORKER))
@@ -155,7 +139,7 @@ async def test_a_worker_counts_its_leases_by_one_clock(
     app: App, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that says something else than every other clock here."""
-    for module in (runs_module, heartbeat, worker_module):
+    for module in (runs_module, heartbeat, step):
         monkeypatch.setattr(module, "lease_now", lambda: lease_now() + seconds)
 
     @app.job
@@ -173,7 +157,7 @@ async def test_a_lease_is_prolonged_only_while_it_has_not_run_out(app: App) -> N
 
     await work.submit()
     claim = await claim_all(app, 1)
-    runs = Runs()
+    runs = await runs_of(app)
     run = runs.take(claim, kept_until=10.0)
     runs.keep([claim.lease], asked_at=9.0, until=39.0)
     assert run.kept_until == 39.0
@@ -197,31 +181,33 @@ async def test_a_transaction_in_a_lane_waits_until_the_jobs_before_it_are_settle
 
     tickets = await app.submit_many([work.using(key="a").call(n) for n in range(2)])
     claim = await claim_all(app, 2)
-    async with handling(app) as hands:
-        [run] = await hands.begin([claim])
-        async with asyncio.timeout(SECONDS_MAX):
-            await before.wait()
-        for _ in range(20):  # time enough to open a transaction, if nothing holds it up
-            await app.run(lambda store: store.now())
-        assert entered == []
-        said = await collected(hands, 1)
-        await app.run(lambda store: store.settle(said, worker=WORKER))
-        run.tell(sum(len(one.outcomes) for one in said))
-        await collected(hands, 1)
+    runs = await runs_of(app)
+    run = runs.take(claim)
+    runs.start(run)
+    async with asyncio.timeout(SECONDS_MAX):
+        await before.wait()
+    for _ in range(20):  # time enough to open a transaction, if nothing holds it up
+        await app.run(lambda store: store.now())
+    assert entered == []
+    said = await collected(runs, 1)
+    await app.run(lambda store: store.settle(said, worker=WORKER))
+    run.settled(1)
+    assert await collected(runs, 1) == []
     assert entered == [1]
     assert [(await ticket.status()).state for ticket in tickets] == [JobState.DONE] * 2
+    await runs.slots.end()
 
 
-async def test_who_waits_for_what_a_lost_lease_will_not_say_waits_no_more(app: App) -> None:
+async def test_who_waits_for_what_a_lost_lease_will_not_settle_waits_no_more(app: App) -> None:
     @app.job
     async def work() -> None: ...
 
     await work.using(key="a").submit()
-    run = Run(await claim_all(app, 1))
+    run = (await runs_of(app)).take(await claim_all(app, 1))
     async with asyncio.timeout(SECONDS_MAX):
-        await run.said()  # nothing is owed
-        run.owe()
-        waiting = asyncio.create_task(run.said())
+        await run.all_settled()  # nothing is owed
+        run.owed += 1
+        waiting = asyncio.create_task(run.all_settled())
         await asyncio.sleep(0)
         assert not waiting.done()
         run.lose()
@@ -229,7 +215,7 @@ async def test_who_waits_for_what_a_lost_lease_will_not_say_waits_no_more(app: A
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_lease_is_kept_until_the_store_has_heard_all_and_then_forgotten(
+async def test_a_lease_is_kept_until_the_store_has_taken_all_and_then_forgotten(
     app: App, key: str | None
 ) -> None:
     @app.job
@@ -237,18 +223,16 @@ async def test_a_lease_is_kept_until_the_store_has_heard_all_and_then_forgotten(
 
     await app.submit_many([work.using(key=key).call() for _ in range(3)])
     claim = await claim_all(app, 3)
-    async with handling(app) as hands:
-        await hands.begin([claim])
-        said = await collected(hands, 3)
-        runs: Runs = hands.runs
-        assert (runs.leases(), runs.find(claim.lease)) == ([claim.lease], None)
-        every = [
-            Settlement(one.lease, [outcome]) for one in said for outcome in one.outcomes
-        ]  # in several calls, as what is too much for one
-        for settlement in every:
-            assert runs.leases() == [claim.lease]
-            await (await app.lend()).settle([settlement], worker=WORKER)
-            runs.settled(settlement)
-        assert runs.leases() == []
-        runs.settled(every[0])  # heard twice, as after an answer that was lost
-        assert runs.leases() == []
+    runs = await runs_of(app)
+    run = runs.take(claim)
+    runs.start(run)
+    [said] = await collected(runs, 3)
+    assert runs.leases() == [claim.lease]
+    for outcome in said.outcomes:  # in several calls, as what is too much for one
+        assert not runs.forget_ended(run)
+        assert runs.leases() == [claim.lease]
+        await runs.store.settle([Settlement(claim.lease, [outcome])], worker=WORKER)
+        run.settled(1)
+    assert runs.forget_ended(run)
+    assert runs.leases() == []
+    await runs.slots.end()

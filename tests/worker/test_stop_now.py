@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from inturn.model.job import JobState
 from inturn.model.worker_events import AttemptFailed, Died, WorkerEvent
 from inturn.policy.retry import Reject, RetryPolicy
 from inturn.queue.app import App
+from inturn.queue.context import Context
 from inturn.store.delegate import StoreDelegate
-from inturn.worker import hands, parting, record
+from inturn.worker import record, step, stop
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until
 
@@ -22,8 +24,8 @@ from tests.worker.conftest import until
 async def test_what_runs_is_given_back_and_its_attempt_not_counted(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    still_runs = replace(parting.STILL_RUNS, delay_seconds=3_600.0)  # not over before it is seen
-    for module in (hands, record):
+    still_runs = replace(stop.STILL_RUNS, delay_seconds=3_600.0)  # not over before it is seen
+    for module in (step, record):
         monkeypatch.setattr(module, "STILL_RUNS", still_runs)
     began: list[str] = []
     cancelled: list[str] = []
@@ -154,10 +156,10 @@ class Late(StoreDelegate):
         self.has_claimed = asyncio.Event()
 
     async def claim(self, queue: str, **options: Any) -> Any:
-        return await self._late(await super().claim(queue, **options))
+        return await self._late(await self._store.claim(queue, **options))
 
     async def turn(self, settlements: Any, queue: str, **options: Any) -> Any:
-        return await self._late(await super().turn(settlements, queue, **options))
+        return await self._late(await self._store.turn(settlements, queue, **options))
 
     async def _late(self, claims: Any) -> Any:
         if claims:
@@ -226,3 +228,32 @@ async def test_a_worker_may_be_told_to_stop_before_it_has_a_store(app: App) -> N
     worker.stop()
     await running
     assert not told
+
+
+@pytest.mark.parametrize("has_context", [False, True], ids=["plain", "with context"])
+async def test_what_runs_when_its_event_loop_ends_is_given_back_and_no_attempt_counted(
+    tmp_path: Path, has_context: bool
+) -> None:
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+
+    async def end_beside_a_worker() -> None:
+        app, began = App(url), list[int]()
+
+        async def plain(n: int) -> None:
+            began.append(n)
+            await asyncio.sleep(60)
+
+        async def with_context(ctx: Context, n: int) -> None:
+            began.append(n)
+            await asyncio.sleep(60)
+
+        work: Any = app.job(attempts=1)(with_context if has_context else plain)
+        await app.submit_many([work.using(key=f"key {n}").call(n) for n in range(8)])
+        worker = asyncio.create_task(Worker(app).run())
+        await until(lambda: len(began) == 8)
+        assert not worker.done()
+
+    await asyncio.to_thread(asyncio.run, end_beside_a_worker())
+    async with App(url) as app:
+        views = (await app.run(lambda store: store.jobs())).rows
+    assert [(one.state, one.attempt) for one in views] == [(JobState.WAITING, 0)] * 8

@@ -21,7 +21,7 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.ticket import Ticket
 from inturn.worker.record import TRACEBACK_CHARS_MAX
-from inturn.worker.trace import trace_of
+from inturn.worker.traceback import trace_of
 from tests.worker.conftest import working
 from tests.worker.test_processes import jobs  # noqa: F401
 

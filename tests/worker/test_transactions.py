@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import pytest
 
 from inturn.executor import Executor
-from inturn.model.errors import StoreError, StoreUnavailable
+from inturn.model.errors import StoreError
 from inturn.model.job import JobState, NewJob
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import way
 from inturn.worker.worker import Worker
 from tests.worker.conftest import SECONDS_MAX, until, working
 
@@ -127,117 +125,6 @@ async def test_those_behind_a_job_that_fails_after_its_transaction_have_their_tu
     assert caplog.text.count("failed after its transaction had committed: ValueError") == 3
 
 
-async def test_who_is_cancelled_while_its_transaction_commits_is_done(
-    app: App, caplog: pytest.LogCaptureFixture
-) -> None:
-    """By its timeout, say. Those behind it in its lane have their turn."""
-    ran: list[int] = []
-
-    async def cancel(handler: asyncio.Task[Any]) -> None:
-        handler.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    @app.job(attempts=1)
-    async def work(ctx: Context, n: int) -> None:
-        ran.append(n)
-        if n == 0:
-            await commits_before(app, partial(cancel, current_task()))
-        async with ctx.transaction():
-            pass
-
-    async with lane_of_three(app, work) as (worker, tickets):
-        await until(lambda: _all_in(tickets, JobState.DONE))
-    assert ran == [0, 1, 2]
-    counts = worker.record.counts
-    assert (counts.done, counts.lost, counts.failed, counts.dead) == (3, 0, 0, 0)
-    assert caplog.text.count("failed after its transaction had committed") == 1
-
-
-async def test_a_worker_that_stops_at_once_while_a_transaction_commits_gives_back_those_behind_it(
-    app: App,
-) -> None:
-    ran: list[int] = []
-
-    async def stop(handler: asyncio.Task[Any]) -> None:
-        worker.stop_now()
-        await until(handler.cancelling)
-
-    @app.job
-    async def work(ctx: Context, n: int) -> None:
-        ran.append(n)
-        await commits_before(app, partial(stop, current_task()))
-        async with ctx.transaction():
-            pass
-
-    async with lane_of_three(app, work) as (worker, tickets):
-        await until(lambda: _all_in(tickets[:1], JobState.DONE))
-        await until(lambda: _all_in(tickets[1:], JobState.WAITING))
-    assert ran == [0]
-    counts = worker.record.counts
-    assert (counts.done, counts.lost, counts.failed) == (1, 0, 0)
-
-
-async def test_an_executor_that_stops_while_a_transaction_commits_gives_back_those_behind_it(
-    app: App,
-) -> None:
-    ran: list[int] = []
-    has_committed = asyncio.Event()
-
-    async def be_stopped(handler: asyncio.Task[Any]) -> None:
-        has_committed.set()
-        await until(handler.cancelling)
-
-    @app.job
-    async def work(ctx: Context, n: int) -> None:
-        ran.append(n)
-        await commits_before(app, partial(be_stopped, current_task()))
-        async with ctx.transaction():
-            pass
-
-    async with Executor(app=app, lease_seconds=600) as executor:
-        assert executor._worker is not None
-        claim_at_once(executor._worker)
-        tickets = await executor.submit_many([("a", work.call(n)) for n in range(3)])
-        await asyncio.wait_for(has_committed.wait(), SECONDS_MAX)
-        await executor.stop(0)
-        await until(lambda: _all_in(tickets[:1], JobState.DONE))
-        await until(lambda: _all_in(tickets[1:], JobState.WAITING))
-    assert ran == [0]
-
-
-@pytest.mark.parametrize("is_cancelled", [False, True], ids=["went away", "silent"])
-async def test_those_behind_a_job_of_which_nobody_heard_that_it_committed_are_given_back(
-    app: App,
-    is_cancelled: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A commit whose answer never comes is not waited for without end, either."""
-    monkeypatch.setattr(way, "COMMIT_SECONDS_MAX", 0.05)
-    ran: list[int] = []
-
-    async def never_answer(handler: asyncio.Task[Any]) -> None:
-        if not is_cancelled:
-            raise StoreUnavailable("it went away before it could answer.")
-        handler.cancel()
-        await asyncio.Event().wait()
-
-    @app.job
-    async def work(ctx: Context, n: int) -> None:
-        ran.append(n)
-        if n == 0:
-            await commits_before(app, partial(never_answer, current_task()))
-        async with ctx.transaction():
-            pass
-
-    async with lane_of_three(app, work) as (worker, tickets):
-        await until(lambda: _all_in(tickets, JobState.DONE))
-    assert ran == [0, 1, 2]
-    assert (worker.record.counts.done, worker.record.counts.lost) == (3, 0)
-    assert "ran out" not in caplog.text
-
-
 @asynccontextmanager
 async def lane_of_three(app: App, work: Any) -> AsyncIterator[tuple[Worker, list[Any]]]:
     """Let a worker have three jobs of a key under one lease, which lasts."""
@@ -248,30 +135,8 @@ async def lane_of_three(app: App, work: Any) -> AsyncIterator[tuple[Worker, list
 
 def claim_at_once(worker: Worker) -> None:
     """Let a worker claim what there is of a lane with one claim, as after a thousand quick jobs."""
-    worker._prefetch.window, worker._prefetch.ended_per_second = 20, 10_000.0
-    worker._quarantine.asks = lambda queue, now: False  # type: ignore[method-assign]
-
-
-def current_task() -> asyncio.Task[Any]:
-    """Return the task that runs the handler."""
-    task = asyncio.current_task()
-    assert task is not None
-    return task
-
-
-async def commits_before(app: App, act: Callable[[], Awaitable[None]]) -> None:
-    """Let the next transaction do something when it has committed, before it says so."""
-    store: Any = await app.lend()
-    transaction = store.transaction
-
-    @asynccontextmanager
-    async def commits() -> AsyncIterator[Any]:
-        store.transaction = transaction
-        async with transaction() as t:
-            yield t
-        await act()
-
-    store.transaction = commits
+    worker.steps.prefetch.window, worker.steps.prefetch.ended_per_second = 20, 10_000.0
+    worker.steps.suspects.asks = lambda *_, **__: False  # type: ignore[method-assign]
 
 
 async def _all_in(tickets: list[Any], state: JobState) -> bool:

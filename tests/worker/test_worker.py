@@ -24,7 +24,7 @@ from inturn.model.job import JobState, NewJob
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import quarantine
+from inturn.worker import suspects
 from inturn.worker.worker import Worker
 from tests.worker.conftest import prolonged, take_leases, until, working
 
@@ -387,7 +387,7 @@ async def test_a_handlers_transaction_commits_with_the_jobs_end(app: App) -> Non
 async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 3_600.0)
     begun, may_end = asyncio.Event(), asyncio.Event()
     ran: list[int] = []
     lost: list[bool] = []
@@ -406,7 +406,7 @@ async def test_a_worker_that_lost_its_lease_says_nothing_and_starts_nothing_more
             raise
 
     async with working(app, lease_seconds=60, sweep_seconds=60, name="w1") as worker:
-        worker._prefetch.window = 100  # it takes the lane's three jobs at once
+        worker.steps.prefetch.window = 100  # it takes the lane's three jobs at once
         await until(lambda: _seen(app, "w1"))  # its first sweep is over, and the next is far
         await (await work.submit(-1)).result(timeout=60)  # and so it has asked for suspects
         await app.submit_many([work.using(key="a").call(n) for n in range(3)])

@@ -22,7 +22,7 @@ from inturn.verify.faults import CLOCK_SECONDS_MAX
 from inturn.verify.jobs import QUICK
 from inturn.verify.ledger import LeaseSeen, Ledger, Loss
 from inturn.verify.plan import Settings
-from inturn.worker.quarantine import LOOK_SECONDS, PATIENCE_SECONDS, SITTING_SECONDS
+from inturn.worker.suspects import ASK_SECONDS, EMPTY_SECONDS, TURN_SECONDS
 
 SLACK_SECONDS = 10.0  # for a claim, on a machine that has other things to do
 LOSS_SECONDS = 5.0  # for each other worker or connection lost meanwhile: another has to begin
@@ -85,9 +85,9 @@ def _bound(settings: Settings) -> float:
     return (
         settings.lease_seconds
         + 1.25 * settings.sweep_seconds
-        + LOOK_SECONDS
-        + PATIENCE_SECONDS
-        + SITTING_SECONDS  # of other suspects, for as long as which other work has its turn
+        + ASK_SECONDS
+        + EMPTY_SECONDS
+        + TURN_SECONDS  # of other suspects, for as long as which other work has its turn
         + SLACK_SECONDS
     )
 

@@ -13,22 +13,33 @@ from typing import Any, Protocol
 
 import msgspec
 
+from inturn.executor.slots import ON_LOOP, ON_THREAD
 from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
 from inturn.policy.raised import describe, is_a
 from inturn.policy.retry import RetryLater, RetryPolicy, after_failure
-from inturn.policy.settlement import Outcome, error_text, keepable, reason_text, traceback_text
-from inturn.policy.verdict import Bury, Done, Retry, Verdict
+from inturn.policy.settlement import (
+    PLAINLY_DONE,
+    Outcome,
+    error_text,
+    keepable,
+    reason_text,
+    traceback_text,
+)
+from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
+from inturn.worker.attempt_store import AttemptStore
 from inturn.worker.own_thread import on_own_thread
+from inturn.worker.process_pool import ChildPool
 from inturn.worker.returned import check_awaited, encoded
-from inturn.worker.trace import trace_of
+from inturn.worker.runs import Run, settled_by_itself
+from inturn.worker.stop import Stop
+from inturn.worker.traceback import trace_of
 from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
 
-_DONE = Done()
 _PLAIN = RetryPolicy()
 
 
@@ -47,7 +58,8 @@ class Observer(Protocol):
 class Attempts:
     """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
-    ``watch``: who ends what takes too long; None where someone else does, as for a child process.
+    ``watch``: ends what takes too long; None in a child process, which its worker ends.
+    ``children``: the processes where the attempts are made, if they are made in some.
     """
 
     def __init__(
@@ -56,17 +68,39 @@ class Attempts:
         random: Random,
         *,
         watch: Watch | None,
+        children: ChildPool | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._job = job
         self._observer = observer
         self._random = random
         self._watch = watch
+        self._children = children
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
         self.is_on_loop = job.is_async or self._is_surrounded
-        self.is_cancellable = job.is_async  # a thread goes on, and what surrounds it must as well
+        self.place = ON_LOOP if self.is_on_loop or children is not None else ON_THREAD
+        # A thread goes on, and what surrounds it must as well.
+        self.is_cancellable = job.is_async or children is not None
         self.is_plain = job.is_async and not self._has_context
+
+    def begin(self, run: Run, leased: LeasedJob) -> Any:
+        """Make an attempt on this thread and return its outcome; of one that is made on the loop,
+        return the coroutine.
+
+        Most handlers have no context, and so need no store.
+        """
+        leased = self.timed(leased)
+        if self._children is None and self.is_plain:
+            return self.plainly(leased)
+        if self.place == ON_LOOP:
+            return self._with_store(run, leased)
+        if not self._has_context:
+            return self.on_thread(run.lease.token, leased, None)
+        store = self._store_of(run, leased)
+        outcome = self.on_thread(run.lease.token, leased, store)
+        store.end()
+        return settled_by_itself(outcome) if store.is_settled else outcome
 
     def timed(self, leased: LeasedJob) -> LeasedJob:
         """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
@@ -78,7 +112,7 @@ class Attempts:
         """Make an attempt with an ``async def`` that has no context and that nothing surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._begin(leased)
+            args, kwargs = self._arguments(leased)
             verdict: Verdict = self._done(await self._awaited(args, kwargs, leased))
         except BaseException as error:
             verdict = self._raised(leased, error)
@@ -88,7 +122,7 @@ class Attempts:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._begin(leased)
+            args, kwargs = self._arguments(leased)
             context = self._context(token, leased, way)
             if self._job.has_context:
                 args = [context, *args]
@@ -103,24 +137,59 @@ class Attempts:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def on_thread(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
-        """Make an attempt with a handler that is a ``def``."""
+    def on_thread(self, token: int, leased: LeasedJob, way: Way | None) -> Outcome:
+        """Make an attempt with a handler that is a ``def``. ``way``: if it has a context."""
         began = perf_counter()
         try:
-            args, kwargs = self._begin(leased)
-            if self._has_context:
+            args, kwargs = self._arguments(leased)
+            if self._has_context and way is not None:
                 args = [self._context(token, leased, way), *args]
             verdict: Verdict = self._done(self._called(args, kwargs, leased))
         except BaseException as error:
             verdict = self.failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def _begin(self, leased: LeasedJob) -> tuple[list[Any], dict[str, Any]]:
-        """Return a handler's arguments."""
+    def _arguments(self, leased: LeasedJob) -> tuple[list[Any], dict[str, Any]]:
         arguments = self._job.arguments.decode(leased.payload)
         if self._observer is not None:
             self._observer.began(leased)
         return arguments
+
+    async def _with_store(self, run: Run, leased: LeasedJob) -> Outcome:
+        """Make an attempt that may use the store, or that a child process makes."""
+        store = self._store_of(run, leased)
+        try:
+            if self._children is None:
+                outcome = await self.on_loop(run.lease.token, leased, store)
+            else:
+                outcome = await self._in_child(self._children, run, leased, store)
+        except asyncio.CancelledError:
+            if not store.is_settled:
+                raise
+            outcome = Outcome(leased, PLAINLY_DONE)
+        finally:
+            store.end()
+        return settled_by_itself(outcome) if store.is_settled else outcome
+
+    async def _in_child(
+        self, children: ChildPool, run: Run, leased: LeasedJob, store: AttemptStore
+    ) -> Outcome:
+        """Make an attempt in a child process."""
+        began = perf_counter()
+        verdict: Verdict
+        try:
+            child = await children.take()
+            if run.runs.stop >= Stop.FINISH or not run.is_ours:  # to start a child may take long
+                children.keep(child)
+                return Outcome(leased, Release())
+            verdict = await children.attempt(child, run.lease.token, leased, store)
+        except Exception as error:
+            verdict = self.failed(leased, error)
+        return Outcome(leased, verdict, perf_counter() - began)
+
+    def _store_of(self, run: Run, leased: LeasedJob) -> AttemptStore:
+        runs = run.runs
+        return AttemptStore(runs.store, runs.worker, run, leased, runs.lease_seconds, self._job.app)
 
     def _raised(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt on the loop raised an error.
@@ -185,10 +254,10 @@ class Attempts:
 
     def _done(self, value: Any) -> Done:
         if value is None:
-            return _DONE
+            return PLAINLY_DONE
         check_awaited(self._job.kind, value)
         if self._job.keep_result is None:
-            return _DONE
+            return PLAINLY_DONE
         try:
             return Done(encoded(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:

@@ -18,9 +18,9 @@ from inturn.model.worker import WorkerView
 from inturn.queue.app import App
 from inturn.store.store import Store
 from inturn.worker.heartbeat import Heartbeat, beating_elsewhere, beating_here
-from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.process import identity, is_gone
 from inturn.worker.runs import Runs
+from inturn.worker.stop import STOP_NOW_SECONDS
 from inturn.worker.vitals import UNUSABLE, Vitals
 
 LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker begins or ends
@@ -76,7 +76,7 @@ class Presence:
                 yield
         finally:
             try:
-                async with asyncio.timeout(PART_SECONDS_MAX if is_hurried() else LEAVE_SECONDS_MAX):
+                async with asyncio.timeout(STOP_NOW_SECONDS if is_hurried() else LEAVE_SECONDS_MAX):
                     await store.leave(self._name)
             except (StoreError, TimeoutError):  # then it will look as if it had died
                 self._vitals.given_up("leaving")

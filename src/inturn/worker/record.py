@@ -10,7 +10,7 @@ from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
-from inturn.worker.parting import STILL_RUNS
+from inturn.worker.stop import STILL_RUNS
 
 EVENT_CHARS_MAX = 700
 TRACEBACK_CHARS_MAX = 2_000

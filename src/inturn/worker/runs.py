@@ -1,57 +1,218 @@
-"""Leases in a worker's hands: which jobs have ended, and what is to be said of them."""
+"""Leases: their jobs that have not started, those that run, and outcomes that are not settled."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import Context
 from math import inf
+from typing import TYPE_CHECKING, Any
 
+from inturn.executor.slots import ON_LOOP, ON_THREAD, Slots
+from inturn.log import log_after_done
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease
-from inturn.policy.settlement import Outcome, Settlement, gives_back_rest
-from inturn.policy.verdict import Release
+from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
+from inturn.policy.verdict import Done, Release, Verdict
+from inturn.store.store import Store
 from inturn.worker.lease_clock import lease_now
+from inturn.worker.queues_ready import QueuesReady
+from inturn.worker.settle_buffer import Volume, chars_of
+from inturn.worker.stop import Stop
+
+if TYPE_CHECKING:
+    from inturn.worker.attempt import Attempts
+
+SLOW_SECONDS = 1.0
+"""A job of a lane that took so long gives back the jobs behind it; one without a key that was
+claimed so long ago and has not started is given back. Who is free takes them, by priority."""
+
+RELEASE = Release()
+CANCELLED = Release()  # its handler was cancelled; whether it is released the next step decides
+SETTLED = Done()  # its own transaction has settled it
 
 
 class Run:
-    """One lease and its jobs. What has ended is said once; what has not stays leased."""
+    """One lease. It is the lane that slots run: a keyed one is run job after job, the jobs of an
+    open one side by side.
+
+    A job is in one place: in ``_jobs``, in ``started``, in ``outcomes``, or settled. Whoever takes
+    it out of ``started`` says what became of it, and nobody else does.
+    """
 
     __slots__ = (
-        "_all_said", "_noted", "_told", "behind", "claimed_at", "ended", "is_keyed", "is_lost",
-        "is_over", "is_slow", "is_started", "kept_until", "lease", "left",
+        "_all_settled", "_jobs", "claimed_at", "has_begun", "is_fresh", "is_keyed",
+        "is_lost", "is_passed", "kept_until", "lease", "left", "outcomes", "owed", "runs",
+        "settling", "started",
     )  # fmt: skip
 
-    def __init__(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> None:
+    def __init__(self, runs: Runs, claim: Claim, claimed_at: float, kept_until: float) -> None:
+        self.runs = runs
         self.lease: Lease = claim.lease
         self.is_keyed = claim.lease.is_keyed
         self.claimed_at = claimed_at
         self.kept_until = kept_until  # by ``lease_now``; later somebody else may have its jobs
-        self.left = len(claim.jobs)
-        self.ended: list[Outcome] = []
-        self.is_started = False
-        self.is_over = False  # nothing more of it may start
-        self.behind: LeasedJob | None = None  # of a lane that is over: the first that is given back
+        backwards = list(reversed(claim.jobs))
+        self._jobs: tuple[list[LeasedJob], list[LeasedJob]]
+        if self.is_keyed:
+            self._jobs = backwards, backwards
+        else:
+            self._jobs = [], []
+            for job in backwards:
+                self._jobs[runs.attempts[job.kind].place].append(job)
+        self.started: dict[int, LeasedJob] = {}  # by position
+        self.settling: set[int] = set()  # positions of those that their own transaction settles
+        self.outcomes: list[Outcome] = []  # that no step has seen
+        self.left = len(backwards)  # jobs without an outcome that a step has seen
+        self.owed = 0  # outcomes that a step has seen and the store has not taken
+        self.is_fresh = False  # whether the next step knows that there are outcomes
         self.is_lost = False  # it is someone else's now
-        self.is_slow = False  # a lane whose jobs take long: what has not started is given back
-        self._noted = 0  # outcomes the store is to be told of: counted where the jobs run …
-        self._told = 0  # … and those it was told of: counted on the loop
-        self._all_said: asyncio.Event | None = None  # made by who waits until it was
+        self.has_begun = self.is_passed = False  # a slot passed over it, and no other comes
+        self._all_settled: asyncio.Event | None = None  # made by who waits for it
 
     @property
     def is_ours(self) -> bool:
         """Whether nobody else can have its jobs yet."""
-        return not self.is_over and lease_now() <= self.kept_until
+        return not self.is_lost and lease_now() <= self.kept_until
 
-    def note(self, outcome: Outcome, *, is_settled: bool) -> int:
-        """Note what became of a job; return how many jobs of the run that ends.
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many jobs are to run on the loop and on threads; of a lane, whether its head is."""
+        if not self.is_keyed:
+            return len(self._jobs[ON_LOOP]), len(self._jobs[ON_THREAD])
+        return (1, 0) if self.runs.place_of(self._jobs[0][-1]) == ON_LOOP else (0, 1)
 
-        ``is_settled``: the store knows it already.
+    # What slots ask
+
+    def next(self, place: int) -> LeasedJob | None:
+        """Take the next job that may start: none under a lease that has run out, for somebody else
+        may be at it by now; what does not start is given back by the next step.
         """
-        if not is_settled:
-            self.ended.append(outcome)
-        count = self.left if gives_back_rest(self.lease, outcome) else 1
-        self.left -= count
-        return count
+        jobs, runs = self._jobs[place], self.runs
+        if not jobs:
+            return None
+        if not runs.may_start(self):
+            self.is_passed = True
+            runs.give_back_now()
+            return None
+        job = jobs.pop()
+        self.started[job.position] = job
+        self.has_begun = True
+        return job
+
+    def context(self, job: LeasedJob) -> Context:
+        """Return a context with what start hooks have set; what a job adds no other sees."""
+        return self.runs.context.copy()
+
+    def begin(self, job: LeasedJob) -> Any:
+        """Make an attempt, or return the coroutine that does."""
+        return self.runs.attempts[job.kind].begin(self, job)
+
+    def ended(
+        self, job: LeasedJob, outcome: Outcome | None, error: BaseException | None
+    ) -> int | None:
+        """Take in what became of a job. From any thread."""
+        if outcome is None:  # an attempt raises nothing else
+            outcome = Outcome(job, CANCELLED)
+        elif outcome.verdict is not PLAINLY_DONE:
+            self.runs.volume.add(chars_of(outcome))
+        if self.is_keyed:
+            with self.runs.slots.lock:  # what is behind it is released after it
+                place = self._note(job, outcome) and self._place_of_next(outcome)
+        else:
+            place = None
+            self._note(job, outcome)
+        self.runs.note(self)
+        return place
+
+    def _note(self, job: LeasedJob, outcome: Outcome) -> bool:
+        """Note an outcome; False if nobody asks for it, for the job was lost, or given up."""
+        if self.started.pop(job.position, None) is None:
+            self.runs.volume.add(-chars_of(outcome))
+            return False
+        self.outcomes.append(outcome)
+        return True
+
+    def _place_of_next(self, outcome: Outcome) -> int | None:
+        """Return where a lane goes on. It does not after what is not done, or what took long."""
+        jobs, runs = self._jobs[0], self.runs
+        if type(outcome.verdict) is not Done:
+            jobs.clear()  # the store gives them back
+        if not jobs:
+            return None
+        place = runs.place_of(jobs[-1])
+        is_slow = outcome.seconds >= SLOW_SECONDS
+        if place is None or is_slow or not runs.may_start(self):
+            self.outcomes.append(Outcome(jobs[-1], RELEASE))
+            jobs.clear()
+            return None
+        return place
+
+    # What a step and an attempt do
+
+    def give_back(self) -> int:
+        """Release what has not started; return how many jobs. A lane that has begun does it itself,
+        behind the job that runs.
+        """
+        with self.runs.slots.lock:
+            if self.is_keyed and self.started:
+                return 0
+            jobs = self._jobs[0] if self.is_keyed else [*self._jobs[0], *self._jobs[1]]
+            outcomes = [Outcome(job, RELEASE) for job in jobs]
+            for one in self._jobs:
+                one.clear()
+        self.is_passed = False
+        # In a lane, to release the head gives back the rest.
+        self.outcomes += outcomes[-1:] if self.is_keyed else outcomes
+        if outcomes:
+            self.runs.note(self)
+        return len(outcomes)
+
+    def give_up(self, verdict: Verdict) -> None:
+        """Say what becomes of jobs that still run, without waiting for their ends."""
+        for position in list(self.started):
+            job = self.started.pop(position, None)
+            if job is not None:
+                self.outcomes.append(Outcome(job, verdict))
+                self.runs.note(self)
+
+    def taken(self) -> list[Outcome]:
+        """Take the outcomes that no step has seen. Ends go on meanwhile, on threads."""
+        self.is_fresh = False  # first: who ends from here on is noted once more
+        count = len(self.outcomes)
+        outcomes = self.outcomes[:count]
+        del self.outcomes[:count]
+        return outcomes
+
+    def lose(self) -> tuple[int, list[LeasedJob]]:
+        """Let nothing more of it start, and ask for no ends. Return how many jobs are lost, and
+        which of them run. Of what has ended, or is being settled, the store decides.
+        """
+        with self.runs.slots.lock:
+            lost = sum(map(len, self._jobs[: 1 if self.is_keyed else 2]))
+            for jobs in self._jobs:
+                jobs.clear()
+        self.is_lost = True
+        running = [job for one, job in list(self.started.items()) if one not in self.settling]
+        running = [job for job in running if self.started.pop(job.position, None) is not None]
+        lost += len(running)
+        self.left -= lost
+        self._tell_settled()
+        return lost, running
+
+    def settled(self, outcomes: int) -> None:
+        """Note that the store has taken outcomes, or will not have them."""
+        self.owed -= outcomes
+        self._tell_settled()
+
+    async def all_settled(self) -> None:
+        """Wait until the store knows of every job of a lane that has ended."""
+        while self.is_keyed and not self.is_lost:
+            if not self.owed and all(one.verdict is SETTLED for one in self.outcomes):
+                return
+            self._all_settled = asyncio.Event()
+            await self._all_settled.wait()
 
     def keep(self, asked_at: float, until: float) -> None:
         """Note that the store called the lease held, when asked at a time. From any thread.
@@ -61,143 +222,152 @@ class Run:
         if asked_at <= self.kept_until:
             self.kept_until = until
 
-    def owe(self) -> None:
-        """Count an outcome that the store is to be told of."""
-        self._noted += 1
-
-    def tell(self, outcomes: int) -> None:
-        """Count outcomes that the store was told of."""
-        self._told += outcomes
-        if self._all_said is not None and self._told == self._noted:
-            self._all_said.set()
-
-    def lose(self) -> None:
-        """Let nothing more of it start, and nobody wait for what will not be said."""
-        self.is_lost = self.is_over = True
-        if self._all_said is not None:
-            self._all_said.set()
-
-    async def said(self) -> None:
-        """Wait until the store knows of every job that has ended; of a lane, that is."""
-        if self.is_keyed and self._told < self._noted and not self.is_over:
-            self._all_said = asyncio.Event()
-            await self._all_said.wait()
-
-    def settlement(self) -> Settlement:
-        """Return what is to be said now, in the order of positions."""
-        ended, self.ended = self.ended, []
-        if not self.is_keyed:
-            ended.sort(key=lambda outcome: outcome.job.position)
-        return Settlement(self.lease, ended)
+    def _tell_settled(self) -> None:
+        if self._all_settled is not None:
+            self._all_settled.set()
 
 
 class Runs:
-    """All leases of a worker."""
+    """All leases of a worker, and what has ended under them."""
 
-    def __init__(self) -> None:
-        self._runs: dict[tuple[int, int | None], Run] = {}
-        self._changed: dict[tuple[int, int | None], Run] = {}
-        self._unsettled: dict[tuple[int, int | None], Run] = {}  # all ended; the store is told
-        self._untold: dict[tuple[int, int | None], int] = {}  # outcomes; it is told of some first
-        self.in_hand = 0
+    def __init__(
+        self,
+        worker: str,
+        attempts: Mapping[str, Attempts],
+        queues: QueuesReady,
+        *,
+        lease_seconds: float,
+    ) -> None:
+        self.worker, self.attempts, self.queues = worker, attempts, queues
+        self.lease_seconds = lease_seconds
+        self.store: Store  # known when the worker begins, as the slots are
+        self.slots: Slots
+        self.context: Context  # in which the worker works
+        self.volume = Volume()
+        self.stop = Stop.RUN
+        self.in_hand = 0  # jobs that have not ended, as far as a step has seen
+        self.gives_back = False  # something is not to start
+        self._all: set[Run] = set()
+        self._fresh: deque[Run] = deque()  # with outcomes that no step has seen
+
+    def __bool__(self) -> bool:
+        """Whether there is any lease."""
+        return bool(self._all)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._all))
 
     def take(self, claim: Claim, claimed_at: float = 0.0, kept_until: float = inf) -> Run:
-        """Begin with a claim, at a time."""
-        run = Run(claim, claimed_at, kept_until)
-        self._runs[_name(claim.lease)] = run
+        """Note a lease."""
+        run = Run(self, claim, claimed_at, kept_until)
+        self._all.add(run)
         self.in_hand += run.left
         return run
 
-    def note(self, run: Run, outcome: Outcome, *, is_settled: bool = False) -> None:
-        """Note what became of a job, to be settled with the next settlements."""
-        name = _name(run.lease)
-        if name not in self._runs:
-            return  # the lease was lost meanwhile
-        self.in_hand -= run.note(outcome, is_settled=is_settled)
-        if run.ended:
-            self._changed[name] = run
-        elif not run.left:
-            del self._runs[name]
+    def start(self, run: Run) -> None:
+        """Let slots run a lease."""
+        on_loop, on_threads = run.waiting
+        if on_loop:
+            self.slots.add(run, ON_LOOP, on_loop)
+        if on_threads:
+            self.slots.add(run, ON_THREAD, on_threads)
 
-    @property
-    def unsaid(self) -> bool:
-        """Whether there is something to settle."""
-        return bool(self._changed)
+    def may_start(self, run: Run) -> bool:
+        """Whether a job of a lease may start now."""
+        return self.stop < Stop.FINISH and not self.volume.is_full and run.is_ours
 
-    def lanes_ended(self) -> list[Lease]:
-        """Return the leases on lanes of which all has ended and is to be settled next."""
-        return [one.lease for one in self._changed.values() if one.is_keyed and not one.left]
+    def place_of(self, job: LeasedJob) -> int | None:
+        """Return where a job runs; None if it is of another app, behind a head of ours."""
+        attempts = self.attempts.get(job.kind)
+        return None if attempts is None else attempts.place
 
-    def settlements(self) -> list[Settlement]:
-        """Return what is to be said of jobs that ended since the last time."""
-        changed, self._changed = self._changed, {}
-        said = []
-        for name, run in changed.items():
-            settlement = run.settlement()
-            said.append(settlement)
-            self._untold[name] = self._untold.get(name, 0) + len(settlement.outcomes)
-            if not run.left:
-                self._unsettled[name] = run  # first: at no moment it is not among the leases
-                del self._runs[name]
-        return said
+    def note(self, run: Run) -> None:
+        """Have the next step look at what has ended. From any thread."""
+        if not run.is_fresh:
+            run.is_fresh = True
+            self._fresh.append(run)
+            if len(self._fresh) == 1:  # else it was roused already
+                self.queues.rouse()
 
-    def settled(self, settlement: Settlement) -> None:
-        """Hear that the store was told; forget a lease of which it has heard all."""
-        name = _name(settlement.lease)
-        untold = self._untold.pop(name, 0) - len(settlement.outcomes)
-        if untold > 0:
-            self._untold[name] = untold
-        else:
-            self._unsettled.pop(name, None)
+    def give_back_now(self) -> None:
+        """Have the next step give back what is not to start. From any thread."""
+        self.gives_back = True
+        self.queues.rouse()
 
-    def rest(self, lease: Lease) -> Settlement | None:
-        """Return what gives back the jobs behind the last that ended in a lane, if there are any.
+    def collect(self) -> list[tuple[Run, list[Outcome]]]:
+        """Take in what has ended since the last step."""
+        found = []
+        for _ in range(len(self._fresh)):
+            run = self._fresh.popleft()
+            outcomes = run.taken()
+            if not outcomes:
+                continue
+            left = run.left - len(outcomes)
+            if run.is_keyed and type(outcomes[-1].verdict) is not Done:
+                left = 0  # the store gives back those behind it
+            self.in_hand -= run.left - left
+            run.left = left
+            found.append((run, outcomes))
+        return found
 
-        The word that ended it does so by itself, unless the store refuses that.
-        """
-        run = self._unsettled.get(_name(lease))
-        if run is None or run.behind is None:
+    def settlement(self, run: Run, outcomes: list[Outcome]) -> Settlement | None:
+        """Return what the store is to be told; None if it knows it all."""
+        told = [one for one in outcomes if one.verdict is not SETTLED]
+        if not told:
+            self.forget_ended(run)
             return None
-        return Settlement(lease, [released(run.behind)])
+        if not run.is_keyed:
+            told.sort(key=_position)
+        run.owed += len(told)
+        return Settlement(run.lease, told)
 
-    def lose(self, leases: Iterable[Lease]) -> list[Run]:
-        """Forget leases that are someone else's now; return their runs."""
-        lost = []
-        for lease in leases:
-            self._unsettled.pop(_name(lease), None)
-            self._untold.pop(_name(lease), None)
-            run = self._runs.pop(_name(lease), None)
-            if run is not None:
-                self._changed.pop(_name(lease), None)
-                self.in_hand -= run.left
-                run.lose()
-                lost.append(run)
-        return lost
+    def forget_ended(self, run: Run) -> bool:
+        """Forget a lease of which all is settled; say whether that is so."""
+        if run.left or run.owed:
+            return False
+        self._all.discard(run)
+        return True
+
+    def lose(self, leases: Iterable[Lease]) -> list[tuple[Run, int, list[LeasedJob]]]:
+        """Forget leases that are someone else's now; return how many jobs each has lost, and which
+        of those run.
+        """
+        lost = set(map(_name, leases))
+        found = []
+        for run in self:
+            if _name(run.lease) in lost and not run.is_lost:
+                before = run.left
+                jobs, running = run.lose()
+                self.in_hand -= before - run.left
+                self.forget_ended(run)
+                found.append((run, jobs, running))
+        return found
+
+    def leases(self) -> list[Lease]:
+        """Return the leases that are to be kept: until the store has taken what became of the jobs.
+
+        From any thread: a list of a set is made at once, whatever changes meanwhile.
+        """
+        return [run.lease for run in list(self._all) if not run.is_lost]
 
     def keep(self, leases: Iterable[Lease], asked_at: float, until: float) -> None:
         """Note that the store called leases held, when asked at a time. From any thread."""
-        for lease in leases:
-            if (run := self._runs.get(_name(lease))) is not None:
+        kept = set(map(_name, leases))
+        for run in list(self._all):
+            if _name(run.lease) in kept:
                 run.keep(asked_at, until)
 
-    def find(self, lease: Lease) -> Run | None:
-        """Return the run of a lease, while some of it is left."""
-        return self._runs.get(_name(lease))
 
-    def leases(self) -> list[Lease]:
-        """Return the leases that are to be kept: until the store has taken what became of the jobs,
-        which a handler that blocks the loop, or the store itself, may hold up.
-
-        From any thread: a list of values is made at once, whatever changes meanwhile.
-        """
-        runs = [*list(self._runs.values()), *list(self._unsettled.values())]
-        return [run.lease for run in runs]
-
-
-def released(job: LeasedJob) -> Outcome:
-    """Say that a job was not started."""
-    return Outcome(job, Release())
+def settled_by_itself(outcome: Outcome) -> Outcome:
+    """Return the outcome of a job that its own transaction has settled: done, in any case."""
+    if type(outcome.verdict) is not Done:
+        log_after_done(outcome.job.kind, outcome.job.id, outcome.verdict)
+    return Outcome(outcome.job, SETTLED, outcome.seconds)
 
 
 def _name(lease: Lease) -> tuple[int, int | None]:
     return lease.token, lease.lane
+
+
+def _position(outcome: Outcome) -> int:
+    return outcome.job.position

@@ -29,11 +29,11 @@ from inturn.model.worker_events import (
     WorkerEvent,
 )
 from inturn.store.address import without_password
-from inturn.worker.parting import PART_SECONDS_MAX
 from inturn.worker.settings import WorkSettings
+from inturn.worker.stop import STOP_NOW_SECONDS
 from inturn.worker.stop_signals import StopSignals
 
-END_SECONDS_MAX = 4 * PART_SECONDS_MAX  # from being told to stop at once until the process is gone
+END_SECONDS_MAX = 4 * STOP_NOW_SECONDS  # from being told to stop at once until the process is gone
 LEFT_SECONDS_MAX = 3.0  # for what handlers left to end, when nothing else is waited for
 FLUSH_SECONDS_MAX = 1.0
 COUNT_SECONDS = 5.0
@@ -119,7 +119,7 @@ class WorkProcess:
             self._tell_end()
             end_process(self._hurried_code)
         with suppress(TimeoutError):  # what is left of the connections ends with the process
-            async with asyncio.timeout(PART_SECONDS_MAX if worker.vitals.is_troubled else None):
+            async with asyncio.timeout(STOP_NOW_SECONDS if worker.vitals.is_troubled else None):
                 await worker.app.close()
         self._tell_end()
         if failure is not None:
@@ -212,9 +212,9 @@ class WorkProcess:
         for one in self._tasks:
             one.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=PART_SECONDS_MAX)
+            await asyncio.wait(self._tasks, timeout=STOP_NOW_SECONDS)
         with suppress(TimeoutError):
-            async with asyncio.timeout(PART_SECONDS_MAX):
+            async with asyncio.timeout(STOP_NOW_SECONDS):
                 await asyncio.get_running_loop().shutdown_asyncgens()
 
     def _end_if_kept(self) -> None:

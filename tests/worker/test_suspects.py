@@ -6,23 +6,18 @@ import asyncio
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inturn.model.job import JobState, NewJob
-from inturn.model.lease import Claim, Lease
 from inturn.model.worker_events import BuriedDeadly, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import quarantine
-from inturn.worker.quarantine import (
-    LOOK_SECONDS,
-    PATIENCE_SECONDS,
-    SITTING_SECONDS,
-    Quarantine,
-)
+from inturn.worker import suspects
 from inturn.worker.runs import Run
+from inturn.worker.suspects import ASK_SECONDS, EMPTY_SECONDS, TURN_SECONDS, Suspects
 from tests.worker.conftest import run_out, take_leases, until, working
 
 POISON = 3
@@ -30,9 +25,9 @@ POISON = 3
 SCRIPT = """
     import asyncio, os, signal
     import inturn
-    from inturn.worker import quarantine
+    from inturn.worker import suspects
 
-    quarantine.LOOK_SECONDS = 0.2
+    suspects.ASK_SECONDS = 0.2
     app = inturn.App()
 
     @app.job(attempts=1)
@@ -51,9 +46,9 @@ SCRIPT = """
 SCRIPT_WITH_PROCESS = """
     import os, signal, time
     import inturn
-    from inturn.worker import quarantine
+    from inturn.worker import suspects
 
-    quarantine.LOOK_SECONDS = 0.2
+    suspects.ASK_SECONDS = 0.2
     app = inturn.App()
 
     @app.job(attempts=1, process=True)
@@ -146,7 +141,7 @@ async def claim_and_vanish(app: App, count: int) -> None:
 
 
 async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
     running: list[str] = []
     beside: list[list[str]] = []
     ran: list[str] = []
@@ -200,8 +195,8 @@ async def test_a_worker_goes_on_after_a_suspect_that_settled_itself(app: App) ->
 async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_rest(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "EMPTY_SECONDS", 0.1)
     may_end, begun = asyncio.Event(), asyncio.Event()
     ran: list[str] = []
 
@@ -236,8 +231,8 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
 async def test_001_03_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_busy(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(quarantine, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "EMPTY_SECONDS", 0.1)
     ran: list[str] = []
 
     @app.job
@@ -262,34 +257,40 @@ async def test_001_03_a_suspect_runs_although_jobs_of_another_queue_keep_its_wor
         await until(lambda: "suspect" in ran)
 
 
+def blocks(rules: Suspects, now: float, *, is_empty: bool = False) -> bool:
+    return rules.blocks_claims(now, is_empty=is_empty, has_others=True)
+
+
+def asks(rules: Suspects, queue: str, now: float, *, is_empty: bool = False) -> bool:
+    return rules.asks(queue, now, is_empty=is_empty)
+
+
 def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
-    rules = Quarantine(["a", "b"])
-    assert rules.asks("a", 1.0)
+    rules = Suspects(["a", "b"])
+    assert asks(rules, "a", 1.0)
     rules.found_none("a", 1.0)
-    assert not rules.asks("a", 1.0 + LOOK_SECONDS / 2)
-    assert rules.asks("b", 1.0)
-    assert rules.asks("a", 1.0 + LOOK_SECONDS)
+    assert not asks(rules, "a", 1.0 + ASK_SECONDS / 2)
+    assert asks(rules, "b", 1.0)
+    assert asks(rules, "a", 1.0 + ASK_SECONDS)
     now = 100.0
-    for patience in (PATIENCE_SECONDS, PATIENCE_SECONDS * 2, PATIENCE_SECONDS * 4):
+    for patience in (EMPTY_SECONDS, EMPTY_SECONDS * 2, EMPTY_SECONDS * 4):
         rules.found("a", now)
-        assert rules.is_closed(now + patience * 0.9, is_empty=False, has_others=True)
+        assert blocks(rules, now + patience * 0.9)
         now += patience
-        assert not rules.is_closed(now, is_empty=False, has_others=True)
-        assert not rules.asks("a", now + patience * 0.9), "it works for as long as it waited"
+        assert not blocks(rules, now)
+        assert not asks(rules, "a", now + patience * 0.9), "it works for as long as it waited"
         now += patience
-        assert rules.asks("a", now)
+        assert asks(rules, "a", now)
     rules.found("a", now)
-    assert not rules.is_closed(now, is_empty=True, has_others=True)
-    assert (rules.waiting, rules.asks("a", now)) == ("a", True)
+    assert not blocks(rules, now, is_empty=True)
+    assert rules.queue(now, is_empty=True) == "a"
     rules.found_none("a", now)
     rules.found("a", now)
-    assert not rules.is_closed(now + PATIENCE_SECONDS, is_empty=False, has_others=True), (
-        "patience is as at first"
-    )
+    assert not blocks(rules, now + EMPTY_SECONDS), "patience is as at first"
 
 
 def seconds_until_alone(
-    rules: Quarantine, suspected: list[str], *, busy: str, job_seconds: float
+    rules: Suspects, suspected: list[str], *, busy: str, job_seconds: float
 ) -> dict[str, float]:
     """Return when each queue's suspect is begun, while another has a job a second for slots enough.
 
@@ -302,10 +303,10 @@ def seconds_until_alone(
         now = tick / 10
         ends = [end for end in ends if end > now]
         waiting, arrived = waiting + int(now) - arrived, int(now)
-        if rules.is_closed(now, is_empty=not ends, has_others=True):
+        if blocks(rules, now, is_empty=not ends):
             continue
-        queue = rules.next(now) or queues[tick % len(queues)]
-        if not rules.asks(queue, now):
+        queue = rules.queue(now, is_empty=not ends) or queues[tick % len(queues)]
+        if not asks(rules, queue, now, is_empty=not ends):
             if queue == busy:
                 ends += [now + job_seconds] * waiting
                 waiting = 0
@@ -317,13 +318,13 @@ def seconds_until_alone(
             left.remove(queue)
             begun[queue] = now
             rules.take(run := suspect_run(queue), now)
-            rules.end(run)
+            rules.ended(run)
     return begun
 
 
 def suspect_run(queue: str) -> Run:
-    lease: Any = Lease(1, queue, None, None, 1, 1, None, alone=True)  # type: ignore[arg-type]
-    return Run(Claim(lease, []))
+    run: Any = SimpleNamespace(lease=SimpleNamespace(queue=queue))
+    return run  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("others", [["v"], ["u", "v", "w"]], ids=len)
@@ -331,60 +332,45 @@ def test_001_03_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_
     others: list[str],
 ) -> None:
     """Jobs that take longer than the first patience, and begin one after the other."""
-    rules = Quarantine(["busy", *others])
-    begun = seconds_until_alone(rules, others, busy="busy", job_seconds=1.6 * PATIENCE_SECONDS)
+    rules = Suspects(["busy", *others])
+    begun = seconds_until_alone(rules, others, busy="busy", job_seconds=1.6 * EMPTY_SECONDS)
     assert begun.keys() == set(others)
-    assert max(begun.values()) < 12 * PATIENCE_SECONDS
+    assert max(begun.values()) < 12 * EMPTY_SECONDS
 
 
 @pytest.mark.parametrize("job_seconds", [30.0, 120.0])
 def test_001_03_a_suspect_waits_for_no_more_than_four_times_the_longest_job(
     job_seconds: float,
 ) -> None:
-    rules = Quarantine(["busy", "v"])
+    rules = Suspects(["busy", "v"])
     begun = seconds_until_alone(rules, ["v"], busy="busy", job_seconds=job_seconds)
     assert begun["v"] <= 4 * job_seconds
 
 
 def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> None:
-    rules = Quarantine(["a", "b"])
+    rules = Suspects(["a", "b"])
     rules.found("a", 1.0)
-    now = 1.0 + PATIENCE_SECONDS
-    assert not rules.is_closed(now, is_empty=False, has_others=True)
+    now = 1.0 + EMPTY_SECONDS
+    assert not blocks(rules, now)
     rules.found("b", now)
-    assert not rules.is_closed(now, is_empty=False, has_others=True), (
-        "it goes on for as long as it has waited"
-    )
-    now += PATIENCE_SECONDS
-    assert rules.next(now) == "a"
+    assert not blocks(rules, now), "it goes on for as long as it has waited"
+    assert rules.queue(now, is_empty=False) is None
+    assert rules.queue(now, is_empty=True) == "a", "empty as it is, it asks at once"
+    now += EMPTY_SECONDS
+    assert rules.queue(now, is_empty=False) == "a"
     rules.found("a", now)
-    assert rules.is_closed(now + 1.9 * PATIENCE_SECONDS, is_empty=False, has_others=True), (
-        "as patient as that"
-    )
-    assert not rules.is_closed(now, is_empty=True, has_others=True)
-    rules.found_none("a", now)
-    assert not rules.is_closed(now, is_empty=True, has_others=True)
-    assert rules.next(now) == "b", "empty as it is, it asks for the other"
-
-
-def test_a_suspect_that_was_put_off_is_asked_for_as_soon_as_the_worker_is_empty() -> None:
-    rules = Quarantine(["a", "b"])
-    rules.found("b", 1.0)
-    assert not rules.is_closed(1.0 + PATIENCE_SECONDS, is_empty=False, has_others=True)
-    assert (rules.waiting, rules.asks("b", 2.0)) == (None, False)
-    assert not rules.is_closed(2.0, is_empty=True, has_others=True)
-    assert (rules.waiting, rules.asks("b", 2.0)) == ("b", True)
+    assert blocks(rules, now + 1.9 * EMPTY_SECONDS), "as patient as that"
 
 
 def test_while_a_suspect_runs_nothing_is_claimed() -> None:
-    rules, run = Quarantine(["a"]), suspect_run("a")
+    rules, run = Suspects(["a"]), suspect_run("a")
     rules.take(run, 1.0)
-    assert rules.is_closed(1e9, is_empty=True, has_others=True)
-    rules.end(None)
-    assert rules.is_closed(1e9, is_empty=True, has_others=True)
-    rules.end(run)
-    assert not rules.is_closed(1.0, is_empty=True, has_others=True)
-    assert rules.asks("a", 1.0), "there may be more"
+    assert blocks(rules, 1e9, is_empty=True)
+    rules.ended(suspect_run("a"))
+    assert blocks(rules, 1e9, is_empty=True)
+    rules.ended(run)
+    assert not blocks(rules, 1.0, is_empty=True)
+    assert rules.queue(1.0, is_empty=True) == "a", "there may be more"
 
 
 def seconds_closed(
@@ -393,21 +379,21 @@ def seconds_closed(
     """Return for how long a worker starts nothing else until so many suspects have run, and how
     long that takes in all. ``job_seconds``: of other work, which never ends; None if there is none.
     """
-    rules, tenths_closed = Quarantine(["q"]), 0
+    rules, tenths_closed = Suspects(["q"]), 0
     ends: list[float] = []
     running: tuple[Run, float] | None = None
     for tick in range(10 * 7_200):
         now = tick / 10
         if running is not None and now >= running[1]:
-            rules.end(running[0])
+            rules.ended(running[0])
             running, suspects = None, suspects - 1
         if not suspects:
             return tenths_closed / 10, now
         ends = [end for end in ends if end > now]
         is_empty = not (ends or running)
-        if rules.is_closed(now, is_empty=is_empty, has_others=job_seconds is not None):
+        if rules.blocks_claims(now, is_empty=is_empty, has_others=job_seconds is not None):
             tenths_closed += 1
-        elif not rules.asks("q", now):
+        elif not rules.asks("q", now, is_empty=is_empty):
             if job_seconds is not None:
                 ends.append(now + job_seconds)
         elif not is_empty:
@@ -427,9 +413,9 @@ def test_other_work_has_half_of_the_time_however_many_suspects_there_are(
     closed, in_all = seconds_closed(
         suspects, suspect_seconds=suspect_seconds, job_seconds=job_seconds
     )
-    longest = max(SITTING_SECONDS, job_seconds) + suspect_seconds  # the last sitting, of which
-    assert closed <= in_all / 2 + longest + job_seconds  # others have not yet had their half
-    assert in_all <= 4.5 * (suspects * (suspect_seconds + 0.1) + longest + 2 * PATIENCE_SECONDS)
+    longest = max(TURN_SECONDS, job_seconds) + suspect_seconds  # the last turn, of which others
+    assert closed <= in_all / 2 + longest + job_seconds  # have not yet had their half
+    assert in_all <= 4.5 * (suspects * (suspect_seconds + 0.1) + longest + 2 * EMPTY_SECONDS)
 
 
 @pytest.mark.parametrize("suspect_seconds", [0.1, 3.0, 30.0])
@@ -442,7 +428,7 @@ def test_without_other_work_one_suspect_follows_another(suspect_seconds: float) 
 async def test_other_work_runs_between_suspects(
     app: App, monkeypatch: pytest.MonkeyPatch, queue: str
 ) -> None:
-    monkeypatch.setattr(quarantine, "SITTING_SECONDS", 0.1)
+    monkeypatch.setattr(suspects, "TURN_SECONDS", 0.1)
     ran: list[str] = []
 
     @app.job

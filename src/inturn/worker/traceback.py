@@ -10,7 +10,7 @@ from pathlib import Path
 from traceback import TracebackException
 
 import inturn
-from inturn.executor import loop_slots
+from inturn.executor import slots
 
 FRAMES_MAX = 50  # of each error: the innermost
 
@@ -36,7 +36,7 @@ def trace_of(error: BaseException) -> str | None:
         for part in parts:
             while part.stack and part.stack[0].filename.startswith(_CALLERS):
                 del part.stack[0]
-            if part.stack and part.stack[-1].filename == loop_slots.__file__:
+            if part.stack and part.stack[-1].filename == slots.__file__:
                 del part.stack[-1]  # it threw a cancellation into the handler
         if not any(part.stack for part in parts):
             return None

@@ -1,10 +1,10 @@
-"""What a worker tells its store: in calls that fit, and once, whatever becomes of the store."""
+"""What a worker settles: together, in calls that fit, and once, whatever becomes of the store."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,18 +12,17 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
-from inturn.model.job import JobState, NewJob
+from inturn.model.job import JobState
 from inturn.policy.retry import RetryPolicy
-from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Done
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import hands, telling, waking, worker
-from inturn.worker.heartbeat import Heartbeat
-from inturn.worker.telling import Telling
-from inturn.worker.volume import Volume
+from inturn.worker import queues_ready, runs, settle_buffer, step, worker
+from inturn.worker.prefetch import Prefetch
+from inturn.worker.settle_buffer import chars_in
 from tests.postgres_server import PostgresServer
-from tests.worker.conftest import lease_ends, prolonged, until, working
+from tests.worker.conftest import prolonged, until, working
+
+JOBS, SLOTS, SIZE, UNSETTLED_MAX, CALL_MAX = 200, 10, 1_000, 20_000, 5_000
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -31,6 +30,7 @@ async def test_results_that_are_too_much_for_one_call_are_told_in_several(
     app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
+    monkeypatch.setattr(settle_buffer, "CALL_CHARS_MAX", 2_500)
     ran: list[int] = []
 
     @app.job
@@ -43,41 +43,6 @@ async def test_results_that_are_too_much_for_one_call_are_told_in_several(
         for ticket in tickets:
             assert await ticket.result(timeout=60) == "x" * 1_000
     assert sorted(ran) == list(range(30))
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_what_is_in_doubt_is_told_in_several_calls_if_it_is_too_much_for_one(
-    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
-    store = await app.lend()
-    await store.enqueue([NewJob(kind="work", key=key) for _ in range(6)])
-    [claim] = await store.claim("default", jobs_max=6, worker="w1")
-    told: list[Settlement] = []
-    refused: list[Settlement] = []
-
-    async def doubt(tokens: Iterable[int]) -> None:
-        assert set(tokens) == {claim.lease.token}
-
-    volume = Volume()
-    one = Telling(
-        store,
-        "w1",
-        told=told.append,
-        refused=refused.extend,
-        doubted=doubt,
-        rest=lambda lease: None,
-        volume=volume,
-    )
-    outcomes = [Outcome(job, Done('"' + "x" * 1_000 + '"')) for job in claim.jobs]
-    # The store has taken the first, and went away before it could answer.
-    await store.settle([Settlement(claim.lease, outcomes[:1])], worker="w1")
-    one.add([Settlement(claim.lease, outcomes[:1]), Settlement(claim.lease, outcomes[1:])])
-    while one:
-        await one.settle()
-    assert [len(settlement.outcomes) for settlement in refused] == [1]
-    assert volume.chars == 0
-    assert [outcome for settlement in told for outcome in settlement.outcomes] == outcomes[1:]
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -112,7 +77,7 @@ async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
 
     store.settle = losing(store.settle)
     async with working(app, concurrency=4, lease_seconds=600) as one:
-        one._prefetch.ended_per_second = 10_000.0  # long runs, so that something is left of them
+        one.steps.prefetch.ended_per_second = 10_000.0  # long runs
         tickets = await app.submit_many([work.using(key=key).call(n) for n in range(60)])
         for ticket in tickets:
             await ticket.result(timeout=60)
@@ -197,54 +162,6 @@ async def test_a_lease_is_prolonged_until_the_store_has_taken_what_became_of_it(
     assert worker._runs.leases() == []
 
 
-async def test_a_lease_is_prolonged_between_calls_that_take_long(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On PostgreSQL a heartbeat that comes while one is under way finds the lease locked."""
-    monkeypatch.setattr(telling, "LONG_SECONDS", 0.0)
-    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
-
-    async def finds_all_locked(heartbeat: Heartbeat) -> None:
-        heartbeat._watched.beaten()
-
-    monkeypatch.setattr(Heartbeat, "step", finds_all_locked)
-    may_end = asyncio.Event()
-    tokens: list[int] = []
-    ends: list[Any] = []  # of the lease, as each call found it
-    store: Any = await app.lend()
-
-    @app.job
-    async def work(ctx: Context) -> str:
-        tokens.append(ctx.token)
-        await may_end.wait()
-        return "x" * 1_000
-
-    def looking(verb: Callable[..., Any]) -> Callable[..., Any]:
-        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
-            found = None
-            if any(one.lease.token == max(tokens) for one in settlements):
-                found = await lease_ends(app, max(tokens))
-            answer = await verb(settlements, *arguments, **options)
-            if found is not None:  # and it was not too much
-                ends.append(found)
-            return answer
-
-        return call
-
-    monkeypatch.setattr(store, "settle", looking(store.settle))
-    monkeypatch.setattr(store, "turn", looking(store.turn))
-    tickets = await app.submit_many([work.call() for _ in range(12)])
-    async with working(app, concurrency=12, lease_seconds=600) as worker:
-        worker._prefetch.window = 12  # one lease, but for the first, which asks for suspects
-        await until(lambda: len(tokens) == 12)
-        may_end.set()
-        for ticket in tickets:
-            await ticket.result(timeout=60)
-        assert worker.record.counts.lost == 0
-    assert len(ends) >= 5
-    assert ends == sorted(set(ends)), "each call found it prolonged since the one before"
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_worker_goes_on_when_its_server_was_away(
     private_postgres: Callable[..., PostgresServer], mode: Any
@@ -284,7 +201,7 @@ async def test_a_worker_goes_on_when_its_server_was_away(
 async def test_what_will_not_start_soon_is_given_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (hands, worker):
+    for module in (runs, step):
         monkeypatch.setattr(module, "SLOW_SECONDS", 0.2)
     monkeypatch.setattr(worker, "POLL_SECONDS", 0.05)  # it looks again, and again
     may_end, begun = asyncio.Event(), asyncio.Event()
@@ -295,8 +212,8 @@ async def test_what_will_not_start_soon_is_given_back(
         await may_end.wait()
 
     async with working(app, concurrency=1) as one:
-        one._prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
-        one._prefetch.window = 20
+        one.steps.prefetch.ended_per_second = 10_000.0  # as after a thousand quick jobs
+        one.steps.prefetch.window = 20
         tickets = await app.submit_many([work.call() for _ in range(20)])
         await begun.wait()
         try:
@@ -319,7 +236,7 @@ async def test_what_failed_is_looked_for_when_it_is_due_and_not_only_by_the_next
     app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "POLL_SECONDS", 3_600.0)
-    monkeypatch.setattr(waking, "WAIT_SECONDS", 3_600.0)
+    monkeypatch.setattr(queues_ready, "WAIT_SECONDS", 3_600.0)
     attempts: list[int] = []
 
     @app.job(attempts=2, retry=RetryPolicy(base_seconds=0.3, jitter=0.0))
@@ -336,7 +253,7 @@ async def test_what_failed_is_looked_for_when_it_is_due_and_not_only_by_the_next
 async def test_a_slow_lane_lets_what_is_more_urgent_pass(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (hands, worker):
+    for module in (runs, step):
         monkeypatch.setattr(module, "SLOW_SECONDS", 0.1)
     ran: list[str] = []
     begun, may_end = asyncio.Event(), asyncio.Event()
@@ -350,11 +267,11 @@ async def test_a_slow_lane_lets_what_is_more_urgent_pass(
 
     async with working(app, concurrency=1) as one:
         await until(lambda: _seen(app, one.name))
-        one._prefetch.ended_per_second = 10_000.0
+        one.steps.prefetch.ended_per_second = 10_000.0
         lane = work.using(key="a")
         tickets = await app.submit_many([lane.call(f"slow {n}") for n in range(6)])
         await begun.wait()
-        one._prefetch.ended_per_second = 0.0  # it claims nothing while its slot is taken
+        one.steps.prefetch.ended_per_second = 0.0  # it claims nothing while its slot is taken
         urgent = await work.using(key="b", priority=50).submit("urgent")
         may_end.set()
         for ticket in [*tickets, urgent]:
@@ -362,6 +279,54 @@ async def test_a_slow_lane_lets_what_is_more_urgent_pass(
     assert ran.index("urgent") <= 2
     ran.remove("urgent")
     assert ran == [f"slow {n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+async def test_nothing_more_starts_while_large_results_wait_to_be_settled(
+    app: App, key: str | None, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was claimed is given back, and runs when the store has heard of the others."""
+    monkeypatch.setattr(settle_buffer, "CHARS_UNSETTLED_MAX", UNSETTLED_MAX)
+    monkeypatch.setattr(settle_buffer, "CALL_CHARS_MAX", CALL_MAX)
+    monkeypatch.setattr(Prefetch, "wanted", lambda _, in_hand, busy: JOBS - in_hand)
+    ran: list[int] = []
+    calls: list[int] = []
+    listens = asyncio.Event()
+    store: Any = await app.lend()
+
+    def work(n: int) -> str:
+        ran.append(n)
+        return "x" * SIZE
+
+    async def on_loop(n: int) -> str:
+        return work(n)
+
+    def slow(verb: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
+            if len(ran) > 1:  # the first is claimed by itself, and then all the others
+                await listens.wait()
+            calls.append(sum(map(chars_in, settlements)))
+            return await verb(settlements, *arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(store, "settle", slow(store.settle))
+    monkeypatch.setattr(store, "turn", slow(store.turn))
+    job: Any = app.job(on_loop) if is_async else app.job(work)
+    tickets = await app.submit_many([job.using(key=key).call(n) for n in range(JOBS)])
+    async with working(app, concurrency=SLOTS) as one:
+        try:
+            await until(lambda: len(ran) > 1 and one.running == 0)
+            assert len(ran) <= 1 + UNSETTLED_MAX / SIZE + SLOTS
+        finally:
+            listens.set()
+        for ticket in tickets:
+            assert await ticket.result(timeout=60) == "x" * SIZE
+        await until(lambda: one._runs.volume.chars == 0)
+    assert max(calls) <= CALL_MAX
+    assert (ran if key else sorted(ran)) == list(range(JOBS))
+    assert one.record.counts.released > 0
 
 
 async def _seen(app: App, name: str) -> bool:

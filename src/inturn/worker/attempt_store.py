@@ -1,0 +1,169 @@
+"""The store as one running attempt may use it: under the lease of its own job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from inturn.model.admissible import listed
+from inturn.model.errors import BadInput, LeaseLost, StoreError
+from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Done
+from inturn.queue.app import App
+from inturn.queue.context import JobTransaction
+from inturn.queue.job import Call, check_distinct
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
+from inturn.worker.runs import Run
+
+PROGRESS_SECONDS = 1.0
+
+
+class CallTransaction:
+    """A transaction that also accepts jobs as users have them: ``send.call(…)``."""
+
+    def __init__(self, transaction: Transaction, app: App) -> None:
+        self._transaction, self._app = transaction, app
+        self.execute = transaction.execute
+
+    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
+        """Accept jobs, with the rest of the transaction."""
+        given = listed("jobs", jobs)
+        calls = [one for one in given if isinstance(one, Call)]
+        for call in calls:
+            call.check_for(self._app)
+        check_distinct(calls)
+        made = [one.new if isinstance(one, Call) else one for one in given]
+        return await self._transaction.enqueue(made)
+
+
+class AttemptStore:
+    """What the context of one attempt asks the store, over its lease."""
+
+    __slots__ = (
+        "_app", "_is_open", "_job", "_lease_seconds", "_progress", "_run", "_store", "_worker",
+        "is_settled",
+    )  # fmt: skip
+
+    def __init__(
+        self, store: Store, worker: str, run: Run, job: LeasedJob, lease_seconds: float, app: App
+    ) -> None:
+        self._store, self._worker, self._run, self._job = store, worker, run, job
+        self._lease_seconds, self._app = lease_seconds, app
+        self._is_open = False  # its transaction
+        self._progress: Progress | None = None  # made by a handler that says how far it is
+        self.is_settled = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job is someone else's by now, as far as the worker has heard."""
+        return self._run.is_lost and not self.is_settled
+
+    async def heartbeat(self) -> None:
+        """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
+        if self.is_settled:
+            return  # its own transaction has said that the job is done: nobody runs it again
+        lease = self._run.lease
+        lost = await self._store.extend([lease], lease_seconds=self._lease_seconds)
+        if lost or self._run.is_lost:
+            raise LeaseLost([lease.token])
+
+    async def progress(self, fraction: float, note: str) -> None:
+        """Let it be known how far the job is; raise ``LeaseLost`` if the lease is gone."""
+        if self.is_settled:
+            return
+        if self._run.is_lost:
+            raise LeaseLost([self._run.lease.token])
+        if self._progress is None:
+            self._progress = Progress(self._store, self._run, self._job)
+        await self._progress.say(fraction, note)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[JobTransaction]:
+        """Open a transaction that says, when it commits, that the job is done."""
+        if self.is_settled:
+            raise BadInput(
+                "the job is done: its transaction has committed, and an attempt has one. Write all "
+                "that belongs to it inside that one."
+            )
+        if self._is_open:
+            raise BadInput(
+                "the job's transaction is open, and an attempt has one: a second would say that "
+                "the job is done before the first has committed. Write inside the first."
+            )
+        self._is_open = True
+        run, position = self._run, self._job.position
+        try:
+            await run.all_settled()  # a lane is settled in order: first the jobs before it
+            async with self._store.transaction() as transaction:
+                yield CallTransaction(transaction, self._app)
+                # From here on, that the lease is gone may mean that the job is done.
+                run.settling.add(position)
+                done = Settlement(run.lease, [Outcome(self._job, Done())])
+                await transaction.settle([done], worker=self._worker)
+            self.is_settled = True
+        finally:
+            self._is_open = False
+            if not self.is_settled:
+                run.settling.discard(position)
+
+    def end(self) -> None:
+        """Hear that the attempt has ended."""
+        if self._progress is not None:
+            self._progress.end()
+
+
+class Progress:
+    """Writes what is said first at once, and of what is said within a second only the last.
+
+    What is said in the last moment before a job ends is not written: the job's end says more.
+    """
+
+    __slots__ = ("_job", "_latest", "_loop", "_lost", "_run", "_store", "_timer", "_writing")
+
+    def __init__(self, store: Store, run: Run, job: LeasedJob) -> None:
+        self._store, self._run, self._job = store, run, job
+        self._loop = asyncio.get_running_loop()
+        self._latest: tuple[float, str] | None = None
+        self._lost: LeaseLost | None = None
+        self._timer: asyncio.TimerHandle | None = None  # until something may be written again
+        self._writing: asyncio.Task[None] | None = None
+
+    async def say(self, fraction: float, note: str) -> None:
+        """Let it be known; raise ``LeaseLost`` if the lease turned out to be gone."""
+        self._latest = (fraction, note)
+        if self._timer is None:
+            await self._write_latest()
+        if self._lost is not None:
+            raise self._lost
+
+    def end(self) -> None:
+        """Write nothing more; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._latest = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _write_latest(self) -> None:
+        if self._latest is None:
+            return
+        (fraction, note), self._latest = self._latest, None
+        self._timer = self._loop.call_later(PROGRESS_SECONDS, self._write_again)
+        try:
+            await self._store.progress(self._run.lease, self._job.id, fraction=fraction, note=note)
+        except LeaseLost as error:
+            self._lost = error
+        except StoreError:
+            pass  # the worker says so, and a job does not fail because it could not be watched
+
+    def _write_again(self) -> None:
+        self._timer = None
+        if self._latest is not None:
+            self._writing = self._loop.create_task(self._write_latest())

@@ -1,0 +1,93 @@
+"""Which queues may have work, each in its turn; and what wakes a worker when there is more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from inturn.model.errors import StoreError
+from inturn.store.store import Store
+from inturn.worker.vitals import Vitals
+
+WAIT_SECONDS = 0.5  # what becomes due later than a wait began is seen by the next
+UNHEARD_SECONDS = 0.02  # between two waits, for as long as the second takes to begin
+TROUBLE_SECONDS = 0.5
+
+
+class QueuesReady:
+    """Knows of every queue whether it may have work. For the worker's loop, but for ``rouse``."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._queues = queues
+        self._ready: deque[str] = deque(queues)
+        self.news = 0  # how often someone said that there may be work
+        self.wake = asyncio.Event()  # there is something to do
+        self._drained = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    def __bool__(self) -> bool:
+        """Whether any queue may have work."""
+        return bool(self._ready)
+
+    def begin(self) -> None:
+        """Wake the loop that runs here from now on."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def rouse(self) -> None:
+        """Let the worker look at what has ended. From any thread."""
+        if threading.get_ident() == self._thread:
+            self.wake.set()
+        elif self._loop is not None:
+            with suppress(RuntimeError):  # it was closed: there is nothing left to wake
+                self._loop.call_soon_threadsafe(self.wake.set)
+
+    def add_all(self) -> None:
+        """Every queue may have work. Each keeps its turn: what wakes often starves none."""
+        self._ready.extend(one for one in self._queues if one not in self._ready)
+        self.news += 1
+        self.wake.set()
+
+    def add(self, queue: str) -> None:
+        """One queue may have work."""
+        if queue not in self._ready:
+            self._ready.append(queue)
+
+    def add_after(self, seconds: float) -> None:
+        """Every queue may have work in a while."""
+        if self._loop is not None:
+            self._loop.call_later(seconds, self.add_all)
+
+    def next(self) -> str | None:
+        """Return the queue whose turn it is; it will be the last the next time."""
+        if not self._ready:
+            return None
+        self._ready.rotate(-1)
+        return self._ready[-1]
+
+    def remove(self, queue: str, *, news: int) -> None:
+        """A queue was found empty, unless there were news since: until someone says otherwise."""
+        if news == self.news and queue in self._ready:
+            self._ready.remove(queue)
+            self._drained.set()
+
+    async def listen(self, store: Store, vitals: Vitals) -> None:
+        """Hear for ever from the store that there may be work in one of the queues."""
+        while True:
+            try:
+                if await store.wait(self._queues, timeout_seconds=WAIT_SECONDS):
+                    if len(self._ready) == len(self._queues):
+                        # A backlog that finds no slot would be news again and again.
+                        self._drained.clear()
+                        await self._drained.wait()
+                        # What came before the next wait hears it is seen a moment later.
+                        self.add_after(UNHEARD_SECONDS)
+                        continue
+                    self.add_all()
+                vitals.answered("waiting")
+            except StoreError as error:
+                vitals.troubled("waiting", error)
+                await asyncio.sleep(TROUBLE_SECONDS)

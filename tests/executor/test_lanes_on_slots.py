@@ -1,0 +1,333 @@
+"""Slots run whatever is a lane: in turn, at most so many at once, on the loop and on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, ContextVar
+from random import Random
+from typing import Any
+
+import pytest
+
+from inturn.executor.slots import ON_LOOP, ON_THREAD, Slots, current_job
+
+CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
+
+
+class Line:
+    """A lane of functions, which notes how each ended."""
+
+    def __init__(self, *jobs: Callable[[], Any]) -> None:
+        self.jobs = deque(jobs)
+        self.ends: list[Any] = []
+        self.left = len(jobs)
+        self.is_done = threading.Event()
+        self.runs_side_by_side = False
+
+    def place(self) -> int | None:
+        if not self.jobs or self.runs_side_by_side:
+            return None
+        return ON_LOOP if asyncio.iscoroutinefunction(self.jobs[0]) else ON_THREAD
+
+    def next(self, place: int) -> Any | None:
+        return self.jobs.popleft() if self.jobs else None
+
+    def context(self, job: Any) -> Context:
+        return Context()
+
+    def begin(self, job: Any) -> Any:
+        return job()
+
+    def ended(self, job: Any, value: Any, error: BaseException | None) -> int | None:
+        self.ends.append(value if error is None else error)
+        self.left -= 1
+        if not self.left:
+            self.is_done.set()
+        return self.place()
+
+    async def done(self) -> list[Any]:
+        assert await asyncio.to_thread(self.is_done.wait, 10.0)
+        return self.ends
+
+
+def added(slots: Slots, *jobs: Callable[[], Any]) -> Line:
+    line = Line(*jobs)
+    place = line.place()
+    assert place is not None
+    slots.add(line, place)
+    return line
+
+
+async def test_a_lane_runs_in_order_wherever_its_jobs_run() -> None:
+    slots, seen = Slots(4), []
+
+    def on_thread(number: int) -> Callable[[], int]:
+        def job() -> int:
+            time.sleep(0.001)
+            seen.append((number, threading.current_thread() is threading.main_thread()))
+            return number
+
+        return job
+
+    def on_loop(number: int) -> Callable[[], Any]:
+        async def job() -> int:
+            await asyncio.sleep(0.001 * (number % 3))
+            seen.append((number, threading.current_thread() is threading.main_thread()))
+            return number
+
+        return job
+
+    jobs = [on_loop(n) if n % 3 else on_thread(n) for n in range(30)]
+    assert await added(slots, *jobs).done() == list(range(30))
+    assert seen == [(n, bool(n % 3)) for n in range(30)]
+    await slots.end()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_no_more_run_at_once_than_there_are_slots_here_and_on_threads(count: int) -> None:
+    slots, lock = Slots(count), threading.Lock()
+    running, most = 0, 0
+
+    def change(by: int) -> None:
+        nonlocal running, most
+        with lock:
+            running += by
+            most = max(most, running)
+
+    async def on_loop() -> None:
+        change(1)
+        await asyncio.sleep(0.002)
+        change(-1)
+
+    def on_thread() -> None:
+        change(1)
+        time.sleep(0.002)
+        change(-1)
+
+    lines = [added(slots, *([on_loop, on_thread] * 3)) for _ in range(8)]
+    for line in lines:
+        assert await line.done() == [None] * 6
+    assert most == count
+    await asyncio.sleep(0.01)
+    assert (slots.running, slots.waiting) == (0, 0)
+    await slots.end()
+
+
+async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> None:
+    slots, seen = Slots(1), []
+
+    async def on_loop() -> None:
+        seen.append("loop")
+
+    def on_thread() -> None:
+        seen.append("thread")
+
+    def hold() -> None:
+        time.sleep(0.05)
+
+    lines = [added(slots, hold), *(added(slots, on_loop) for _ in range(20))]
+    lines += [added(slots, on_thread) for _ in range(20)]
+    for line in lines:
+        await line.done()
+    assert {tuple(seen[at : at + 2]) for at in range(0, 40, 2)} in (
+        {("loop", "thread")},
+        {("thread", "loop")},
+    )
+    await slots.end()
+
+
+async def test_lanes_that_are_ready_take_turns() -> None:
+    slots, seen = Slots(1), []
+
+    def job(name: str) -> Callable[[], Any]:
+        async def said() -> None:
+            seen.append(name)
+
+        return said
+
+    lines = [added(slots, *[job(name)] * 3) for name in "abc"]
+    for line in lines:
+        await line.done()
+    assert "".join(seen) == "abcabcabc"
+    await slots.end()
+
+
+async def test_one_lane_may_run_side_by_side() -> None:
+    slots, meeting = Slots(3), threading.Barrier(3)
+    line = Line(*[meeting.wait] * 3)
+    line.runs_side_by_side = True
+    slots.add(line, ON_THREAD, 3)
+    assert sorted(await line.done()) == [0, 1, 2]
+    await slots.end()
+
+
+async def test_a_job_that_waits_keeps_nobody_waiting() -> None:
+    slots, gate = Slots(2), asyncio.Event()
+
+    async def waits() -> None:
+        await gate.wait()
+
+    async def opens() -> None:
+        gate.set()
+
+    first, second = added(slots, waits), added(slots, opens)
+    assert [await first.done(), await second.done()] == [[None], [None]]
+    await slots.end()
+
+
+async def test_jobs_that_never_wait_leave_the_loop_its_turn() -> None:
+    slots, ticks = Slots(2), 0
+
+    async def spins() -> None:
+        time.sleep(0.001)  # noqa: ASYNC251
+
+    line = added(slots, *[spins] * 40)
+    while not line.is_done.is_set():
+        ticks += 1
+        await asyncio.sleep(0)
+    assert ticks > 10
+    await slots.end()
+
+
+async def test_a_job_that_is_cancelled_ends_and_the_next_is_not_struck() -> None:
+    slots, begun = Slots(1), asyncio.Event()
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+
+    async def quick() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    line, other = added(slots, waits, quick), added(slots, quick)
+    await begun.wait()
+    [slot] = slots.of(line)
+    slot.cancel()
+    first, second = await line.done()
+    assert isinstance(first, asyncio.CancelledError)
+    assert (second, await other.done()) == ("done", ["done"])
+    await slots.end()
+
+
+async def test_what_a_job_raises_ends_the_job_and_not_the_slot() -> None:
+    slots = Slots(1)
+
+    async def on_loop() -> None:
+        raise SystemExit(3)
+
+    def on_thread() -> None:
+        raise GeneratorExit
+
+    ends = await added(slots, on_loop, on_thread, on_loop).done()
+    assert [type(end) for end in ends] == [SystemExit, GeneratorExit, SystemExit]
+    await slots.end()
+
+
+async def test_each_job_has_a_context_of_its_own_and_is_known_as_the_current_one() -> None:
+    slots, seen = Slots(1), []
+
+    async def on_loop() -> None:
+        seen.append((CALLER.get(), current_job()))
+        CALLER.set("the job before")
+        await asyncio.sleep(0)
+        seen.append((CALLER.get(), current_job()))
+
+    def on_thread() -> None:
+        seen.append((CALLER.get(), current_job()))
+        CALLER.set("the job before")
+
+    CALLER.set("the test")
+    await added(slots, on_loop, on_thread, on_loop, on_thread).done()
+    assert seen == [
+        ("nobody", on_loop),
+        ("the job before", on_loop),
+        ("nobody", on_thread),
+        ("nobody", on_loop),
+        ("the job before", on_loop),
+        ("nobody", on_thread),
+    ]
+    assert current_job() is None
+    await slots.end()
+
+
+async def test_what_was_taken_out_of_a_lane_is_passed_over() -> None:
+    slots = Slots(1)
+
+    def hold() -> None:
+        time.sleep(0.02)
+
+    async def job() -> str:
+        return "ran"
+
+    before, emptied, after = added(slots, hold), added(slots, job), added(slots, job)
+    with slots.lock:
+        emptied.jobs.clear()
+    await before.done()
+    assert await after.done() == ["ran"]
+    assert emptied.ends == []
+    await slots.end()
+
+
+async def test_ended_slots_start_nothing_and_let_what_runs_go_on() -> None:
+    slots, gate = Slots(2), asyncio.Event()
+
+    async def waits() -> str:
+        await gate.wait()
+        return "done"
+
+    running, waiting = added(slots, waits, waits), added(slots, waits)
+    await asyncio.sleep(0.01)
+    await slots.end()
+    gate.set()
+    await asyncio.sleep(0.01)
+    assert (running.ends, waiting.ends) == (["done"], ["done"])
+    assert len(running.jobs) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_is_added_from_wherever_all_of_it_runs(seed: int) -> None:
+    random = Random(seed)
+    slots = Slots(random.choice([1, 2, 3, 8]))
+
+    async def on_loop() -> None:
+        if random.random() < 0.3:
+            await asyncio.sleep(random.random() * 0.002)
+
+    async def cancels() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    def on_thread() -> None:
+        if random.random() < 0.3:
+            time.sleep(random.random() * 0.002)
+
+    lines: list[Line] = []
+
+    def add_many() -> None:
+        for _ in range(100):
+            jobs = random.choices([on_loop, on_thread, cancels], [9, 9, 1], k=random.randint(1, 8))
+            lines.append(added(slots, *jobs))
+            if random.random() < 0.1:
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=add_many) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    add_many()
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    for line in lines:
+        await line.done()
+    await asyncio.sleep(0.01)
+    assert (slots.running, slots.waiting) == (0, 0)
+    await slots.end()
