@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from itertools import count
 from queue import SimpleQueue
 from random import Random
@@ -200,10 +200,11 @@ def _be_killed_with(worker_lives: int) -> None:
     """
     if not hasattr(fcntl, "F_SETSIG"):
         return
-    fcntl.fcntl(worker_lives, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(worker_lives, fcntl.F_SETOWN, -os.getpgrp())
-    flags = fcntl.fcntl(worker_lives, fcntl.F_GETFL)
-    fcntl.fcntl(worker_lives, fcntl.F_SETFL, flags | os.O_ASYNC)
+    with suppress(OSError):  # a sandbox may not have it
+        fcntl.fcntl(worker_lives, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(worker_lives, fcntl.F_SETOWN, -os.getpgrp())
+        flags = fcntl.fcntl(worker_lives, fcntl.F_GETFL)
+        fcntl.fcntl(worker_lives, fcntl.F_SETFL, flags | os.O_ASYNC)
     if select.select([worker_lives], [], [], 0)[0]:  # it is gone already
         _end_all()
 
