@@ -353,3 +353,13 @@ def test_what_users_need_is_found_at_the_top() -> None:
         assert name in dir(inturn)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         inturn.Nothing  # noqa: B018
+
+
+def test_an_app_and_a_call_say_what_they_are() -> None:
+    app = App("postgresql://ann:secret@host/work")
+
+    @app.job
+    def send(to: str) -> None: ...
+
+    assert repr(app) == "<App on postgresql://ann:…@host/work, jobs: send>"
+    assert repr(send.using(key="k").call("a")) == """<Call of send key='k': {"to":"a"}>"""

@@ -208,8 +208,8 @@ def test_the_context_is_no_argument(app: App) -> None:
     ("args", "kwargs", "said"),
     [
         ((), {}, "missing a required argument: 'to'"),
-        ((5,), {}, r"Expected `str`, got `int` - at `\$.to`"),
-        (("a",), {"n": "x"}, r"Expected `int`, got `str` - at `\$.n`"),
+        ((5,), {}, "to must be str, got int"),
+        (("a",), {"n": "x"}, "n must be int, got str"),
         (("a",), {"wrong": 1}, "unexpected keyword argument 'wrong'"),
         (("a", 1, 2), {}, "too many positional arguments"),
     ],
@@ -220,7 +220,7 @@ def test_a_call_that_cannot_be_is_refused_before_anything_is_stored(
     @app.job
     def send(to: str, n: int = 1) -> None: ...
 
-    with pytest.raises(BadInput, match=f"job 'send' cannot be called like that: .*{said}"):
+    with pytest.raises(BadInput, match=f"job 'send': .*{said}"):
         send.call(*args, **kwargs)
 
 
@@ -267,9 +267,9 @@ def test_errors_name_a_job_as_it_is_known_in_the_store(app: App) -> None:
     with pytest.raises(PayloadMismatch, match=f"does not fit {name}: ") as caught:
         send_second_version.arguments.decode('{"to": 5}')
     assert caught.value.kind == "send"
-    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: Expected"):
+    with pytest.raises(BadInput, match=f"^{name}: to must be"):
         send_second_version.call(5)  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match=f"^{name} cannot be called like that: missing"):
+    with pytest.raises(BadInput, match=f"^{name}: missing"):
         send_second_version.call()  # type: ignore[call-arg]
 
 

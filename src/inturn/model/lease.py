@@ -13,8 +13,8 @@ from inturn.model.job import LeasedJob
 class Lease(msgspec.Struct, frozen=True, gc=False):
     """The right to settle a run of positions of one lane, until it runs out.
 
-    Every verb that ends an attempt takes the lease and never a job id, so a worker that has lost
-    its jobs has no way to say that it finished them. Leases of one claim share a token; each is
+    Every verb that ends an attempt takes the lease and never a job id, so a worker whose lease
+    expired cannot mark a job done. Leases of one claim share a token; each is
     named by token and lane. A parked job is leased by itself, with ``lane`` None and position 1.
     """
 

@@ -27,6 +27,7 @@ from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
+from inturn.store.address import without_password
 from inturn.store.store import Store
 
 P = ParamSpec("P")
@@ -89,6 +90,10 @@ class App:
         self.hooks = Hooks()
         self.connections = Connections(url, clock)
         self.mark = object()  # the same in the copies of it that workers have
+
+    def __repr__(self) -> str:
+        jobs = ", ".join(self.jobs) or "none"
+        return f"<App on {without_password(self.url)}, jobs: {jobs}>"
 
     # Jobs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -71,7 +72,7 @@ class Arguments:
         try:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name}: {_plainly(error)}.") from error
         if "[" in payload or payload.count("{") > 1:  # else nothing in it has members
             self._check_whole(payload, found)
         return payload
@@ -83,7 +84,7 @@ class Arguments:
             return
         if lost := lost_member(_decode(payload), _decode(again)):
             raise BadInput(
-                f"job {self._name} cannot be called like that: the handler would not get "
+                f"job {self._name}: the handler would not get "
                 f"{lost.removeprefix('.')!r}, which the annotation of that parameter does not "
                 f"have. Annotate it with the type that is given, or give one that it has."
             )
@@ -95,7 +96,7 @@ class Arguments:
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise BadInput(f"job {self._name} cannot be called like that: {error}.") from error
+            raise BadInput(f"job {self._name}: {_plainly(error)}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
         """Return a payload's arguments, positional and by name. What has no payload has none."""
@@ -108,6 +109,14 @@ class Arguments:
             if named[name] is msgspec.UNSET:
                 del named[name]
         return [named.pop(name, default) for name, default in self._positional.items()], named
+
+
+def _plainly(error: Exception) -> str:
+    """Return msgspec's "Expected `str`, got `int` - at `$.to`" as "to must be str, got int"."""
+    said = re.fullmatch(r"Expected (.+), got (.+) - at `\$\.(.+)`", str(error))
+    if said is None:
+        return str(error)
+    return f"{said[3]} must be {said[1]}, got {said[2]}".replace("`", "")
 
 
 def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:

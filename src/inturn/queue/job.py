@@ -60,6 +60,10 @@ class Call(Generic[R_co]):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.new, self.hint)  # an app cannot be copied elsewhere
 
+    def __repr__(self) -> str:
+        key = "" if self.new.key is None else f" key={self.new.key!r}"
+        return f"<Call of {self.new.kind}{key}: {self.new.payload[:80]}>"
+
     def keyed(self, key: str) -> Call[R_co]:
         """Return the same job under a key."""
         new = msgspec.structs.replace(self.new, key=key)
