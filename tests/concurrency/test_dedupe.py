@@ -16,7 +16,8 @@ from tests.concurrency.producer import Opening
 from tests.concurrency.support import drain, enqueue, held_up, job, quickly
 
 
-async def test_001_15_two_producers_of_one_dedupe_key_make_one_job(store: PostgresStore) -> None:
+async def test_two_producers_of_one_dedupe_key_make_one_job(store: PostgresStore) -> None:
+    """(001-15)"""
     for turn in range(10):
         made = await asyncio.gather(
             *(store.enqueue([job(f"a{turn}", dedupe=f"mail {turn}")]) for _ in range(6))
@@ -45,9 +46,10 @@ async def test_the_second_waits_for_the_first_to_commit_or_roll_back(
     assert len(await drain(store)) == 2
 
 
-async def test_001_17_one_of_two_different_jobs_under_one_dedupe_key_is_a_conflict(
+async def test_one_of_two_different_jobs_under_one_dedupe_key_is_a_conflict(
     store: PostgresStore,
 ) -> None:
+    """(001-17)"""
     answers = await asyncio.gather(
         *(store.enqueue([job("a", dedupe="mail", payload=str(n))]) for n in range(4)),
         return_exceptions=True,
@@ -75,9 +77,10 @@ async def test_batches_with_the_same_dedupe_keys_in_any_order_all_succeed(
 @pytest.mark.parametrize(
     "settings", [QueueSettings(depth_max=20), QueueSettings(lane_depth_max=20)]
 )
-async def test_003_14_a_bound_is_passed_by_no_more_than_was_being_committed(
+async def test_a_bound_is_passed_by_no_more_than_was_being_committed(
     store: PostgresStore, settings: QueueSettings
 ) -> None:
+    """(003-14)"""
     await store.configure("default", settings)
     key = "a" if settings.lane_depth_max else None
     answers = await asyncio.gather(

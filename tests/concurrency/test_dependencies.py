@@ -98,10 +98,10 @@ async def test_reclaim_alone_releases_it_too(store: PostgresStore, producer: Ope
     assert await drain(store, "later") == [later]
 
 
-async def test_000_01_it_waits_for_several_that_end_in_turn(
+async def test_it_waits_for_several_that_end_in_turn(
     store: PostgresStore, producer: Opening
 ) -> None:
-    """Whichever ends last, before the commit or after it."""
+    """Whichever ends last, before the commit or after it. (000-01)"""
     first = await enqueue(store, job("a"), job("b"), job())
     open_one = await producer()
     [later] = await open_one.enqueue(after(*first))
@@ -123,10 +123,10 @@ async def test_two_settles_at_once_release_what_waited_for_both(store: PostgresS
         assert await drain(store, "later") == [later]
 
 
-async def test_000_06_what_it_waits_for_is_done_and_pruned_before_the_commit(
+async def test_what_it_waits_for_is_done_and_pruned_before_the_commit(
     store: PostgresStore, producer: Opening
 ) -> None:
-    """What was pruned releases nothing; the job is a dead letter, and says why."""
+    """What was pruned releases nothing; the job is a dead letter, and says why. (000-06)"""
     await store.configure("default", QueueSettings(keep_done_seconds=0))
     [first] = await enqueue(store, job("a"))
     open_one = await producer()

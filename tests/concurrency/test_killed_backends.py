@@ -50,9 +50,11 @@ async def reaper(database: str) -> AsyncIterator[Any]:
     await connection.close()
 
 
-async def test_003_25_backends_are_killed_under_load_and_nothing_is_lost(
+async def test_backends_are_killed_under_load_and_nothing_is_lost(
     store: PostgresStore, reaper: Any
 ) -> None:
+    """(003-25)"""
+
     async def trouble() -> None:
         for _ in range(25):
             await asyncio.sleep(random.random() * 0.08)
@@ -62,9 +64,10 @@ async def test_003_25_backends_are_killed_under_load_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_003_25_the_server_stops_and_starts_under_load_and_nothing_is_lost(
+async def test_the_server_stops_and_starts_under_load_and_nothing_is_lost(
     private_postgres: Callable[..., PostgresServer], mode: Literal["fast", "immediate"]
 ) -> None:
+    """(003-25)"""
     server = await asyncio.to_thread(private_postgres)
 
     async def trouble() -> None:

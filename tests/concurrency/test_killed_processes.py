@@ -51,9 +51,10 @@ def is_at_work(crew: Crew) -> bool:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_001_02_killed_anywhere_the_file_is_sound_and_what_was_accepted_is_there(
+async def test_killed_anywhere_the_file_is_sound_and_what_was_accepted_is_there(
     tmp_path: Path, seed: int
 ) -> None:
+    """(001-02)"""
     path = tmp_path / "work.db"
     store = SqliteStore(str(path))
     await store.migrate()

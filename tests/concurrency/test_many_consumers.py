@@ -86,9 +86,10 @@ async def finished(store: Store) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_003_03_003_04_001_01_each_job_runs_once_and_each_key_in_order(
+async def test_each_job_runs_once_and_each_key_in_order(
     any_store: Store, crews: list[Crew]
 ) -> None:
+    """(003-03, 003-04, 001-01)"""
     counts = await asyncio.gather(*(produce(any_store, number) for number in range(PRODUCERS)))
     await finished(any_store)
     while sum(bool(crew.said()) for crew in crews) < 2:  # one was quick and the others stood still
@@ -132,8 +133,8 @@ def each_producer_in_order(held: list[Lease]) -> None:
             seen[producer] = number
 
 
-async def test_003_03_eight_claims_at_one_moment_share_nothing(any_store: Store) -> None:
-    """The same in one process, where claims are truly at once."""
+async def test_eight_claims_at_one_moment_share_nothing(any_store: Store) -> None:
+    """The same in one process, where claims are truly at once. (003-03)"""
     await any_store.enqueue(
         [NewJob(kind="k", key=KEYS[n % len(KEYS)], payload=str(n)) for n in range(200)]
     )

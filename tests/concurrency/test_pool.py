@@ -112,7 +112,8 @@ async def test_a_transaction_cancelled_anywhere_leaves_a_good_connection(
     assert caplog.records == []
 
 
-async def test_003_27_fifty_callers_share_two_connections(database: str) -> None:
+async def test_fifty_callers_share_two_connections(database: str) -> None:
+    """(003-27)"""
     async with opened(database, connections_max=2) as store:
 
         async def call(number: int) -> int:

@@ -102,9 +102,10 @@ async def test_what_is_rolled_back_never_was(
 
 
 @every_caller
-async def test_003_01_ids_are_valid_version_7_and_rise(
+async def test_ids_are_valid_version_7_and_rise(
     store: PostgresStore, database: str, caller: Caller
 ) -> None:
+    """(003-01)"""
     with caller(database) as ask:
         made = [
             UUID(str(ask("select inturn.enqueue('mail', 'send', key => :key)", {"key": "a"})))

@@ -67,9 +67,10 @@ async def test_a_chain_runs_in_order(store: Store) -> None:
     assert ran == [one.id for one in batch]
 
 
-async def test_000_05_a_missing_dependency_is_an_error_and_nothing_is_stored(
+async def test_a_missing_dependency_is_an_error_and_nothing_is_stored(
     store: Store,
 ) -> None:
+    """(000-05)"""
     [there] = await enqueue(store, job())
     before = await stored(store)
     missing = [job().id, job().id]
@@ -80,9 +81,10 @@ async def test_000_05_a_missing_dependency_is_an_error_and_nothing_is_stored(
     assert await stored(store) == before
 
 
-async def test_000_05_a_cancelled_dependency_is_told_from_one_that_never_was(
+async def test_a_cancelled_dependency_is_told_from_one_that_never_was(
     store: Store,
 ) -> None:
+    """(000-05)"""
     cancelled = await bring_to(store, JobState.CANCELLED)
     with pytest.raises(UnknownDependency) as refused:
         await store.enqueue([job(after=frozenset({cancelled}))])
@@ -96,7 +98,8 @@ async def test_000_05_a_cancelled_dependency_is_told_from_one_that_never_was(
     assert f"{NOWHERE}, which is not in this store" in str(both.value)
 
 
-async def test_000_06_a_pruned_dependency_is_missing(store: Store, clock: ManualClock) -> None:
+async def test_a_pruned_dependency_is_missing(store: Store, clock: ManualClock) -> None:
+    """(000-06)"""
     pruned = await bring_to(store, JobState.DONE)
     for _ in range(3):
         clock.advance(2 * 86_400)
@@ -107,9 +110,8 @@ async def test_000_06_a_pruned_dependency_is_missing(store: Store, clock: Manual
 
 
 @pytest.mark.parametrize("wanted", [JobState.DEAD, JobState.SCHEDULED, JobState.RETRYING])
-async def test_000_06_a_prune_releases_nothing(
-    store: Store, clock: ManualClock, wanted: JobState
-) -> None:
+async def test_a_prune_releases_nothing(store: Store, clock: ManualClock, wanted: JobState) -> None:
+    """(000-06)"""
     held = await bring_to(store, wanted, queue="first")
     [later] = await enqueue(store, job(after=frozenset({held})))
     for _ in range(3):
@@ -122,9 +124,10 @@ async def test_000_06_a_prune_releases_nothing(
 
 @pytest.mark.parametrize("wanted", [JobState.WAITING, JobState.SCHEDULED, JobState.RETRYING])
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_000_06_a_cancelled_dependency_releases_nothing(
+async def test_a_cancelled_dependency_releases_nothing(
     store: Store, wanted: JobState, key: str | None
 ) -> None:
+    """(000-06)"""
     gone = await bring_to(store, wanted, queue="first", key=key)
     [later] = await enqueue(store, job(after=frozenset({gone})))
     assert await store.cancel(gone, by="ann") is JobState.CANCELLED
@@ -135,7 +138,8 @@ async def test_000_06_a_cancelled_dependency_releases_nothing(
     assert await claim(store) == []
 
 
-async def test_000_06_a_dropped_dead_letter_releases_nothing(store: Store) -> None:
+async def test_a_dropped_dead_letter_releases_nothing(store: Store) -> None:
+    """(000-06)"""
     gone = await bring_to(store, JobState.DEAD, queue="first")
     [later] = await enqueue(store, job(after=frozenset({gone})))
     await store.dead_drop([gone], by="ann")
@@ -228,7 +232,8 @@ async def test_a_job_that_waits_for_a_duplicate_waits_for_the_first(store: Store
     assert await run_all(store) == [first, later.id]
 
 
-async def test_000_04_a_circle_is_refused(store: Store) -> None:
+async def test_a_circle_is_refused(store: Store) -> None:
+    """(000-04)"""
     a, b, c = job(), job(), job()
     circle = [
         job(id=a.id, after=frozenset({c.id})),

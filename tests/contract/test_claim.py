@@ -79,9 +79,10 @@ async def test_a_keyed_lane_gives_its_head_and_the_jobs_right_behind_it(store: S
     assert [leased.attempt for leased in claimed.jobs] == [1, 1, 1]
 
 
-async def test_003_04_a_keyed_lane_is_in_one_workers_hands_at_a_time(
+async def test_a_keyed_lane_is_in_one_workers_hands_at_a_time(
     store: Store, other_store: Store
 ) -> None:
+    """(003-04)"""
     made = await enqueue(store, *jobs(4, key="a"))
     first = await claim(store, 2)
     assert ids(first) == made[:2]
@@ -98,7 +99,8 @@ async def test_a_lane_stays_leased_until_its_whole_run_is_settled(store: Store) 
     assert await claim(store) == []
 
 
-async def test_003_03_two_workers_never_hold_the_same_job(store: Store, other_store: Store) -> None:
+async def test_two_workers_never_hold_the_same_job(store: Store, other_store: Store) -> None:
+    """(003-03)"""
     batch = [job(key=f"key {number % 7}" if number % 3 else None) for number in range(120)]
     await store.enqueue(batch)
     held: list[UUID] = []
@@ -200,9 +202,10 @@ async def test_a_job_behind_the_head_may_be_of_another_kind(store: Store) -> Non
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 @pytest.mark.parametrize(("table", "event"), [("lease", "insert"), ("lane", "update")])
-async def test_001_02_a_claim_that_breaks_off_leaves_the_jobs_waiting(
+async def test_a_claim_that_breaks_off_leaves_the_jobs_waiting(
     store: Store, key: str | None, table: str, event: str
 ) -> None:
+    """(001-02)"""
     made = await enqueue(store, *jobs(3, key=key))
     async with broken(store, table, event):
         with pytest.raises(Exception, match="broken by a test"):
@@ -215,9 +218,8 @@ async def test_001_02_a_claim_that_breaks_off_leaves_the_jobs_waiting(
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_001_02_a_claim_that_is_cancelled_is_whole_or_nothing(
-    store: Store, key: str | None
-) -> None:
+async def test_a_claim_that_is_cancelled_is_whole_or_nothing(store: Store, key: str | None) -> None:
+    """(001-02)"""
     made = await enqueue(store, *jobs(4, key=key))
     for turns in range(0, 12, 3):
         claiming = asyncio.ensure_future(claim(store, 2))
@@ -234,7 +236,8 @@ async def test_001_02_a_claim_that_is_cancelled_is_whole_or_nothing(
         assert [where for _, where in found].count(JobState.WAITING) == 4 - running
 
 
-async def test_003_12_a_fixed_key_for_what_has_none_keeps_the_order(store: Store) -> None:
+async def test_a_fixed_key_for_what_has_none_keeps_the_order(store: Store) -> None:
+    """(003-12)"""
     made = []
     for _ in range(5):
         made += await enqueue(store, *jobs(3, key="default"))

@@ -42,9 +42,10 @@ ELSEWHERE = {"parked": 0, "blocked": 0, "cancelled": 0}
 
 
 @KEYS
-async def test_001_08_burying_is_atomic_never_in_both_places_never_in_none(
+async def test_burying_is_atomic_never_in_both_places_never_in_none(
     store: Store, key: str | None
 ) -> None:
+    """(001-08)"""
     made = await enqueue(store, *jobs(2, key=key))
     claimed = await claim_one(store)
     for table, event in [("dead", "insert"), ("lease", "delete"), ("stat", "insert")]:
@@ -61,9 +62,10 @@ async def test_001_08_burying_is_atomic_never_in_both_places_never_in_none(
 
 
 @KEYS
-async def test_001_08_the_last_retry_and_the_last_crash_bury_atomically(
+async def test_the_last_retry_and_the_last_crash_bury_atomically(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(001-08)"""
     [made] = await enqueue(store, job(key=key, attempts_max=1))
     claimed = await claim_one(store)
     async with broken(store, "dead", "insert"):
@@ -84,7 +86,8 @@ async def test_001_08_the_last_retry_and_the_last_crash_bury_atomically(
 
 
 @KEYS
-async def test_001_08_putting_back_and_dropping_are_atomic(store: Store, key: str | None) -> None:
+async def test_putting_back_and_dropping_are_atomic(store: Store, key: str | None) -> None:
+    """(001-08)"""
     dead = await bring_to(store, JobState.DEAD, key=key)
     async with broken(store, "dead", "delete"):
         with pytest.raises(Exception, match="broken by a test"):
@@ -99,9 +102,10 @@ async def test_001_08_putting_back_and_dropping_are_atomic(store: Store, key: st
 
 
 @KEYS
-async def test_001_09_a_dead_letter_keeps_its_job_and_every_error(
+async def test_a_dead_letter_keeps_its_job_and_every_error(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(001-09)"""
     new = job("mail", key=key, payload='{"to" : 1.0, "é": "\\u00e9"}', priority=5, attempts_max=3)
     await store.enqueue([new])
     accepted = (await store.job(new.id)).job
@@ -133,9 +137,10 @@ async def test_a_job_buried_by_its_handler_says_why(store: Store) -> None:
 
 
 @KEYS
-async def test_001_10_retrying_a_dead_letter_twice_runs_it_once(
+async def test_retrying_a_dead_letter_twice_runs_it_once(
     store: Store, other_store: Store, key: str | None
 ) -> None:
+    """(001-10)"""
     dead = await bring_to(store, JobState.DEAD, key=key)
     assert await store.dead_retry([dead, dead]) == [dead]
     assert await store.dead_retry([dead]) == []
@@ -146,9 +151,10 @@ async def test_001_10_retrying_a_dead_letter_twice_runs_it_once(
 
 
 @KEYS
-async def test_001_10_retried_by_many_at_once_it_runs_once(
+async def test_retried_by_many_at_once_it_runs_once(
     store: Store, other_store: Store, key: str | None
 ) -> None:
+    """(001-10)"""
     dead = await bring_to(store, JobState.DEAD, key=key)
     given = await asyncio.gather(*(one.dead_retry([dead]) for one in [store, other_store] * 4))
     assert [one for some in given for one in some] == [dead]

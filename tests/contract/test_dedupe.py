@@ -26,9 +26,10 @@ from tests.contract.support import (
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_001_15_the_same_dedupe_key_three_times_is_one_job(
+async def test_the_same_dedupe_key_three_times_is_one_job(
     store: Store, other_store: Store, key: str | None
 ) -> None:
+    """(001-15)"""
     tickets = []
     for one in (store, other_store, store):
         tickets += await one.enqueue([job(dedupe="mail-42", key=key, payload="[1]")])
@@ -37,14 +38,16 @@ async def test_001_15_the_same_dedupe_key_three_times_is_one_job(
     assert await run_all(store) == [tickets[0].id]
 
 
-async def test_001_15_two_jobs_with_equal_payloads_are_two_jobs(store: Store) -> None:
+async def test_two_jobs_with_equal_payloads_are_two_jobs(store: Store) -> None:
+    """(001-15)"""
     made = await enqueue(store, job(payload="[1]"), job(payload="[1]"))
     made += await enqueue(store, job(payload="[1]", dedupe="one"), job(payload="[1]", dedupe="two"))
     assert len(set(made)) == 4
     assert sorted(await run_all(store)) == sorted(made)
 
 
-async def test_001_15_many_at_once_are_one_job(store: Store, other_store: Store) -> None:
+async def test_many_at_once_are_one_job(store: Store, other_store: Store) -> None:
+    """(001-15)"""
     given = await asyncio.gather(
         *(one.enqueue([job(dedupe="d", key="a")]) for one in [store, other_store] * 5)
     )
@@ -53,14 +56,16 @@ async def test_001_15_many_at_once_are_one_job(store: Store, other_store: Store)
     assert len(await run_all(store)) == 1
 
 
-async def test_001_15_twice_in_one_batch_is_one_job(store: Store) -> None:
+async def test_twice_in_one_batch_is_one_job(store: Store) -> None:
+    """(001-15)"""
     first, second, third = await store.enqueue([job(dedupe="d"), job(), job(dedupe="d")])
     assert (third.id, third.duplicate) == (first.id, True)
     assert not second.duplicate
     assert sorted(await run_all(store)) == sorted([first.id, second.id])
 
 
-async def test_001_16_payloads_that_differ_only_in_spelling_are_the_same(store: Store) -> None:
+async def test_payloads_that_differ_only_in_spelling_are_the_same(store: Store) -> None:
+    """(001-16)"""
     spellings = [
         '{"to":"é","n":[1,2]}',
         '{ "n" : [1, 2], "to" : "\\u00e9" }',
@@ -87,9 +92,10 @@ async def test_001_16_payloads_that_differ_only_in_spelling_are_the_same(store: 
     ],
     ids=["payload", "shape", "key", "no-key", "kind"],
 )
-async def test_001_17_the_same_dedupe_key_for_other_work_is_a_conflict(
+async def test_the_same_dedupe_key_for_other_work_is_a_conflict(
     store: Store, other: NewJob
 ) -> None:
+    """(001-17)"""
     [first] = await enqueue(store, job("mail", dedupe="d", key="a", payload='{"n": 1}'))
     before = await stored(store)
     with pytest.raises(DedupeConflict, match="'d'") as conflict:
@@ -99,7 +105,8 @@ async def test_001_17_the_same_dedupe_key_for_other_work_is_a_conflict(
     assert await stored(store) == before
 
 
-async def test_001_17_a_conflict_within_one_batch_stores_nothing(store: Store) -> None:
+async def test_a_conflict_within_one_batch_stores_nothing(store: Store) -> None:
+    """(001-17)"""
     first = job(dedupe="d", payload="1")
     with pytest.raises(DedupeConflict) as conflict:
         await store.enqueue([first, job(dedupe="d", payload="2")])

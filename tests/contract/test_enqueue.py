@@ -48,11 +48,13 @@ async def test_tickets_come_in_the_order_of_the_batch(store: Store) -> None:
     assert not any(ticket.duplicate for ticket in tickets)
 
 
-async def test_003_01_a_ticket_has_a_version_7_id(store: Store) -> None:
+async def test_a_ticket_has_a_version_7_id(store: Store) -> None:
+    """(003-01)"""
     assert all(is_version_7(one) for one in await enqueue(store, *jobs(10)))
 
 
-async def test_003_02_ids_go_up_while_the_clock_goes_back(store: Store, clock: ManualClock) -> None:
+async def test_ids_go_up_while_the_clock_goes_back(store: Store, clock: ManualClock) -> None:
+    """(003-02)"""
     made = []
     for _ in range(5):
         made += await enqueue(store, *jobs(20))

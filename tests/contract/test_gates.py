@@ -33,9 +33,10 @@ KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 STAYS = Gate(round=0, advanced=False, unfinished=1, exhausted=False)
 
 
-async def test_002_03_no_job_of_a_later_round_is_claimed_before_the_gate_opens(
+async def test_no_job_of_a_later_round_is_claimed_before_the_gate_opens(
     store: Store, other_store: Store
 ) -> None:
+    """(002-03)"""
     rounds = {}
     for number in (2, 0, 1, 3):
         for key in (None, f"key {number}"):
@@ -67,9 +68,10 @@ async def test_002_03_no_job_of_a_later_round_is_claimed_before_the_gate_opens(
         JobState.BLOCKED,
     ],
 )
-async def test_002_12_a_round_never_advances_while_a_job_is_between_states(
+async def test_a_round_never_advances_while_a_job_is_between_states(
     store: Store, key: str | None, between: JobState
 ) -> None:
+    """(002-12)"""
     held = await bring_to(store, between, key=key)
     [later] = await enqueue(store, job(round=1))
     assert await store.advance_gate("default") == STAYS
@@ -79,9 +81,10 @@ async def test_002_12_a_round_never_advances_while_a_job_is_between_states(
 
 
 @KEYS
-async def test_002_12_a_reclaimed_job_keeps_its_round_open(
+async def test_a_reclaimed_job_keeps_its_round_open(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(002-12)"""
     await enqueue(store, job(key=key))
     [later] = await enqueue(store, job(round=1))
     await claim(store)
@@ -100,7 +103,8 @@ async def test_002_12_a_reclaimed_job_keeps_its_round_open(
     assert (await store.advance_gate("default")).advanced
 
 
-async def test_002_12_a_half_settled_run_keeps_its_round_open(store: Store) -> None:
+async def test_a_half_settled_run_keeps_its_round_open(store: Store) -> None:
+    """(002-12)"""
     await enqueue(store, *jobs(3), *jobs(3, key="a"), job(round=1))
     claims = await claim(store)
     await settle(store, done(claims[:1]))
@@ -110,7 +114,8 @@ async def test_002_12_a_half_settled_run_keeps_its_round_open(store: Store) -> N
     assert (await store.advance_gate("default")).advanced
 
 
-async def test_002_12_a_job_that_waits_for_one_of_its_round_keeps_it_open(store: Store) -> None:
+async def test_a_job_that_waits_for_one_of_its_round_keeps_it_open(store: Store) -> None:
+    """(002-12)"""
     first = job()
     await store.enqueue([first, job(after=frozenset({first.id})), job(round=1)])
     claims = await claim(store)

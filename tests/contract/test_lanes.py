@@ -93,9 +93,10 @@ async def test_a_lane_that_is_not_there_cannot_be_paused_or_resumed(store: Store
     assert len(await claim(store)) == 1
 
 
-async def test_003_07_a_dead_head_halts_its_lane_if_the_queue_says_so(
+async def test_a_dead_head_halts_its_lane_if_the_queue_says_so(
     store: Store, clock: ManualClock
 ) -> None:
+    """(003-07)"""
     await store.configure("default", HALT)
     made = await enqueue(store, *jobs(3, key="a"))
     [free] = await enqueue(store, job(key="b"))
@@ -114,9 +115,10 @@ async def test_003_07_a_dead_head_halts_its_lane_if_the_queue_says_so(
     assert (status.halted, status.dead) == (1, 1)
 
 
-async def test_003_07_a_failing_head_halts_its_lane_when_its_attempts_are_spent(
+async def test_a_failing_head_halts_its_lane_when_its_attempts_are_spent(
     store: Store,
 ) -> None:
+    """(003-07)"""
     await store.configure("default", HALT)
     made = await enqueue(store, *jobs(2, key="a", attempts_max=2))
     for _ in range(2):
@@ -126,9 +128,10 @@ async def test_003_07_a_failing_head_halts_its_lane_when_its_attempts_are_spent(
     assert await claim(store) == []
 
 
-async def test_003_07_a_dead_head_is_skipped_only_onto_the_list_of_dead_letters(
+async def test_a_dead_head_is_skipped_only_onto_the_list_of_dead_letters(
     store: Store,
 ) -> None:
+    """(003-07)"""
     made = await enqueue(store, *jobs(2, key="a"))
     await settle(store, bury(await claim_one(store)))
     assert job_ids((await store.dead_letters()).rows) == [made[0]]

@@ -61,7 +61,8 @@ EVERY_PAYLOAD = pytest.mark.parametrize("payload", list(PAYLOADS.values()), ids=
 
 
 @EVERY_NAME
-async def test_003_16_any_name_is_a_name(store: Store, name: str) -> None:
+async def test_any_name_is_a_name(store: Store, name: str) -> None:
+    """(003-16)"""
     new = job(name, queue=name, key=name, dedupe=name)
     [ticket] = await store.enqueue([new])
     [again] = await store.enqueue([job(name, queue=name, key=name, dedupe=name)])
@@ -83,7 +84,8 @@ async def test_003_16_any_name_is_a_name(store: Store, name: str) -> None:
     assert (await store.job(ticket.id)).cancelled_by == name
 
 
-async def test_003_16_names_that_look_alike_are_not_the_same(store: Store) -> None:
+async def test_names_that_look_alike_are_not_the_same(store: Store) -> None:
+    """(003-16)"""
     alike = ["é", "e\u0301", "a", "A", "a ", " a", "a\u200b", "%", "_", "a\\", "a\\\\", "\uff41"]
     batch = [job(key=name) for name in alike for _ in range(2)]
     tickets = await store.enqueue(batch)
@@ -97,9 +99,8 @@ async def test_003_16_names_that_look_alike_are_not_the_same(store: Store) -> No
 
 @EVERY_PAYLOAD
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_003_16_a_payload_comes_back_exactly(
-    store: Store, key: str | None, payload: str
-) -> None:
+async def test_a_payload_comes_back_exactly(store: Store, key: str | None, payload: str) -> None:
+    """(003-16)"""
     [made] = await enqueue(store, job(key=key, payload=payload))
     assert (await store.job(made)).job.payload == payload
     claimed = await claim_one(store)

@@ -26,9 +26,10 @@ KEYS = pytest.mark.parametrize("keyed", [False, True], ids=["unkeyed", "keyed"])
 
 
 @KEYS
-async def test_001_22_priority_is_first_then_order_of_arrival(
+async def test_priority_is_first_then_order_of_arrival(
     store: Store, clock: ManualClock, keyed: bool
 ) -> None:
+    """(001-22)"""
     made: dict[tuple[int, int], object] = {}
     for arrival in range(3):
         for priority in (0, 5, -5, 100, -100):
@@ -41,9 +42,10 @@ async def test_001_22_priority_is_first_then_order_of_arrival(
 
 
 @KEYS
-async def test_001_22_one_at_a_time_the_order_is_the_same(
+async def test_one_at_a_time_the_order_is_the_same(
     store: Store, clock: ManualClock, keyed: bool
 ) -> None:
+    """(001-22)"""
     made = []
     for priority in (-1, 2, 0, 1):
         key = f"{priority}" if keyed else None
@@ -54,9 +56,10 @@ async def test_001_22_one_at_a_time_the_order_is_the_same(
 
 
 @KEYS
-async def test_001_22_waiting_outweighs_priority_in_time(
+async def test_waiting_outweighs_priority_in_time(
     store: Store, clock: ManualClock, keyed: bool
 ) -> None:
+    """(001-22)"""
     await store.configure("default", QueueSettings(aging_seconds=10))
     low, high = ("low", "high") if keyed else (None, None)
     for waited, first in ((29, high), (31, low)):
@@ -70,9 +73,10 @@ async def test_001_22_waiting_outweighs_priority_in_time(
 
 
 @KEYS
-async def test_001_22_another_ageing_moves_what_waits_already(
+async def test_another_ageing_moves_what_waits_already(
     store: Store, clock: ManualClock, keyed: bool
 ) -> None:
+    """(001-22)"""
     low, high = ("low", "high") if keyed else (None, None)
     for aging_seconds, is_low_first in ((300, False), (10, True), (300, False)):
         [one] = await enqueue(store, job("low", key=low))
@@ -84,13 +88,14 @@ async def test_001_22_another_ageing_moves_what_waits_already(
         await settle(store, done(ran))
 
 
-async def test_001_22_the_lowest_priority_is_not_starved_for_ever(
+async def test_the_lowest_priority_is_not_starved_for_ever(
     store: Store, clock: ManualClock
 ) -> None:
     """Two high jobs arrive for every one that is run, and still the low one has its turn.
 
     It is worth 20 seconds less than a high one, so it runs before those that came 20 seconds
     later; and these are 40 turns away (a few more where an open lane's rank lags by a second).
+    (001-22)
     """
     await store.configure("default", QueueSettings(aging_seconds=1))
     [low] = await enqueue(store, job(priority=-10))
@@ -105,7 +110,8 @@ async def test_001_22_the_lowest_priority_is_not_starved_for_ever(
     pytest.fail("the low job has waited for ever")
 
 
-async def test_003_13_priority_counts_across_lanes_and_never_within_one(store: Store) -> None:
+async def test_priority_counts_across_lanes_and_never_within_one(store: Store) -> None:
+    """(003-13)"""
     a = await enqueue(store, job(key="a"), job(key="a", priority=9), job(key="a", priority=3))
     b = await enqueue(store, job(key="b", priority=1), job(key="b", priority=-9))
     claims = await claim(store)
@@ -113,7 +119,8 @@ async def test_003_13_priority_counts_across_lanes_and_never_within_one(store: S
     assert ids(claims) == [*b, *a]
 
 
-async def test_003_13_a_lanes_priority_is_that_of_its_head_as_it_moves_on(store: Store) -> None:
+async def test_a_lanes_priority_is_that_of_its_head_as_it_moves_on(store: Store) -> None:
+    """(003-13)"""
     a = await enqueue(store, job(key="a", priority=5), job(key="a", priority=-5))
     b = await enqueue(store, job(key="b"), job(key="b", priority=9))
     ran = []

@@ -141,9 +141,10 @@ async def test_the_hole_in_a_reclaimed_open_run_is_kept(store: Store, clock: Man
 
 
 @KEYS
-async def test_003_08_a_crash_in_company_is_not_counted(
+async def test_a_crash_in_company_is_not_counted(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(003-08)"""
     made = await enqueue(store, *jobs(2, key=key, attempts_max=1))
     await claim(store)
     await die(store, clock)
@@ -154,9 +155,10 @@ async def test_003_08_a_crash_in_company_is_not_counted(
 
 
 @KEYS
-async def test_003_08_a_job_that_kills_its_worker_alone_has_it_counted_until_it_is_buried(
+async def test_a_job_that_kills_its_worker_alone_has_it_counted_until_it_is_buried(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(003-08)"""
     made = await enqueue(store, *jobs(3, key=key, attempts_max=3))
     await claim(store)
     await die(store, clock)
@@ -324,10 +326,13 @@ async def test_two_workers_that_reclaim_at_once_take_each_lease_back_once(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_001_20_clock_skew_loses_nothing(
+async def test_clock_skew_loses_nothing(
     store: Store, other_store: Store, clock: ManualClock, seed: int
 ) -> None:
-    """The clock jumps hours forth and back under two workers; every job is done, in order."""
+    """The clock jumps hours forth and back under two workers; every job is done, in order.
+
+    (001-20)
+    """
     chance = random.Random(seed)
     batch = [
         job(key=chance.choice([None, "a", "b", "c"]), delay_seconds=chance.choice([0, 0, 0, 5]))

@@ -34,9 +34,10 @@ KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 
 
 @KEYS
-async def test_001_11_a_job_in_backoff_is_not_claimed_early_by_anyone(
+async def test_a_job_in_backoff_is_not_claimed_early_by_anyone(
     store: Store, other_store: Store, clock: ManualClock, key: str | None
 ) -> None:
+    """(001-11)"""
     [made] = await enqueue(store, job(key=key))
     await settle(store, fail(await claim_one(store), delay=60))
     for _ in range(6):
@@ -52,9 +53,10 @@ async def test_001_11_a_job_in_backoff_is_not_claimed_early_by_anyone(
 
 @KEYS
 @pytest.mark.parametrize("delay", [0.001, 0.2, 0.4, 0.8, 1.6, 12.345678])
-async def test_001_12_a_delay_is_kept_to_the_microsecond(
+async def test_a_delay_is_kept_to_the_microsecond(
     store: Store, clock: ManualClock, key: str | None, delay: float
 ) -> None:
+    """(001-12)"""
     clock.advance(0.123456)
     [made] = await enqueue(store, job(key=key))
     await settle(store, fail(await claim_one(store), delay=delay))

@@ -112,9 +112,10 @@ async def test_outcomes_out_of_their_order_are_refused(store: Store, key: str | 
 
 @KEYS
 @pytest.mark.parametrize("verdict", EVERY_VERDICT, ids=lambda one: type(one).__name__)
-async def test_003_09_a_worker_that_lost_its_lease_can_say_nothing(
+async def test_a_worker_that_lost_its_lease_can_say_nothing(
     store: Store, other_store: Store, clock: ManualClock, key: str | None, verdict: Verdict
 ) -> None:
+    """(003-09)"""
     [made] = await enqueue(store, job(key=key))
     stale = await claim_one(store, worker="slow")
     clock.advance(31)
@@ -133,9 +134,10 @@ async def test_003_09_a_worker_that_lost_its_lease_can_say_nothing(
 
 
 @pytest.mark.parametrize("verdict", EVERY_VERDICT, ids=lambda one: type(one).__name__)
-async def test_003_09_a_lease_on_a_retried_job_is_fenced_too(
+async def test_a_lease_on_a_retried_job_is_fenced_too(
     store: Store, clock: ManualClock, verdict: Verdict
 ) -> None:
+    """(003-09)"""
     [made] = await enqueue(store, job())
     await settle(store, fail(await claim_one(store), delay=0))
     stale = await claim_one(store)
@@ -150,9 +152,8 @@ async def test_003_09_a_lease_on_a_retried_job_is_fenced_too(
 
 @KEYS
 @pytest.mark.parametrize("verdict", EVERY_VERDICT, ids=lambda one: type(one).__name__)
-async def test_003_09_a_job_is_settled_once(
-    store: Store, key: str | None, verdict: Verdict
-) -> None:
+async def test_a_job_is_settled_once(store: Store, key: str | None, verdict: Verdict) -> None:
+    """(003-09)"""
     made = await enqueue(store, *jobs(2, key=key))
     [claimed] = await claim(store)
     await settle(store, [verdicts(claimed, Done())])

@@ -21,9 +21,10 @@ ON_SQLITE = sorted(Path(inturn.store.sqlite.queries.__file__).parent.glob("*.sql
 COMMAND = re.compile(r"^\s*do \$\$", re.MULTILINE)  # which PostgreSQL reads when it runs it
 
 
-async def test_001_24_every_statement_runs_against_the_schema_on_postgresql(
+async def test_every_statement_runs_against_the_schema_on_postgresql(
     postgres_url: str,
 ) -> None:
+    """(001-24)"""
     store = PostgresStore(postgres_url)
     await store.migrate()
     await store.close()
@@ -38,7 +39,8 @@ async def test_001_24_every_statement_runs_against_the_schema_on_postgresql(
     assert len(ON_POSTGRES) > 40
 
 
-async def test_001_24_every_statement_runs_against_the_schema_on_sqlite(tmp_path: Path) -> None:
+async def test_every_statement_runs_against_the_schema_on_sqlite(tmp_path: Path) -> None:
+    """(001-24)"""
     path = tmp_path / "work.db"
     store = SqliteStore(str(path))
     await store.migrate()

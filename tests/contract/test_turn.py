@@ -260,9 +260,10 @@ async def ahead(store: Store, clock: ManualClock) -> tuple[type[InturnError], Se
 @KEYS
 @pytest.mark.parametrize("is_first", [True, False], ids=["before", "behind"])
 @pytest.mark.parametrize("wrong", [stale, forged, disordered, ahead], ids=lambda one: one.__name__)
-async def test_003_09_a_refused_turn_writes_nothing_and_claims_nothing(
+async def test_a_refused_turn_writes_nothing_and_claims_nothing(
     store: Store, clock: ManualClock, wrong: Any, is_first: bool, key: str | None
 ) -> None:
+    """(003-09)"""
     made = await enqueue(store, *jobs(4, key=key))
     good = await claim(store, 2)
     error, bad = await wrong(store, clock)
@@ -281,9 +282,10 @@ async def test_003_09_a_refused_turn_writes_nothing_and_claims_nothing(
 @pytest.mark.parametrize(
     ("table", "event"), [("lease", "insert"), ("lease", "delete"), ("stat", "insert")]
 )
-async def test_001_02_a_turn_that_breaks_off_settles_nothing_and_claims_nothing(
+async def test_a_turn_that_breaks_off_settles_nothing_and_claims_nothing(
     store: Store, key: str | None, table: str, event: str
 ) -> None:
+    """(001-02)"""
     made = await enqueue(store, *jobs(4, key=key))
     claims = await claim(store, 2)
     before = await stored(store), await rows_of(store, "stat")
@@ -297,9 +299,8 @@ async def test_001_02_a_turn_that_breaks_off_settles_nothing_and_claims_nothing(
 
 
 @KEYS
-async def test_001_02_a_turn_that_is_cancelled_is_whole_or_nothing(
-    store: Store, key: str | None
-) -> None:
+async def test_a_turn_that_is_cancelled_is_whole_or_nothing(store: Store, key: str | None) -> None:
+    """(001-02)"""
     for turns in range(0, 12, 3):
         queue = f"queue {turns}"
         made = await enqueue(store, *jobs(4, queue=queue, key=key))
@@ -319,9 +320,10 @@ async def test_001_02_a_turn_that_is_cancelled_is_whole_or_nothing(
         )
 
 
-async def test_003_03_two_workers_who_take_turns_never_hold_the_same_job(
+async def test_two_workers_who_take_turns_never_hold_the_same_job(
     store: Store, other_store: Store
 ) -> None:
+    """(003-03)"""
     batch = [job(key=f"key {number % 7}" if number % 3 else None) for number in range(120)]
     await store.enqueue(batch)
     held: list[UUID] = []

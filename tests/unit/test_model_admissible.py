@@ -125,7 +125,8 @@ def chain(waits: dict[UUID, set[UUID]]) -> list[NewJob]:
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 5_000])
-def test_000_04_a_circle_of_any_length_is_refused(length: int) -> None:
+def test_a_circle_of_any_length_is_refused(length: int) -> None:
+    """(000-04)"""
     ids = [new_id() for _ in range(length)]
     jobs = chain({one: {ids[number - 1]} for number, one in enumerate(ids)})
     with pytest.raises(DependencyCycle) as cycle:
@@ -136,7 +137,8 @@ def test_000_04_a_circle_of_any_length_is_refused(length: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_000_04_a_circle_is_found_exactly_where_there_is_one(seed: int) -> None:
+def test_a_circle_is_found_exactly_where_there_is_one(seed: int) -> None:
+    """(000-04)"""
     chance = random.Random(seed)
     ids = [new_id() for _ in range(30)]
     # Waiting only for what stands before is never a circle.

@@ -13,7 +13,8 @@ from inturn.model.ids import Ids, is_version_7, new_id
 from inturn.model.job import NewJob
 
 
-def test_003_01_ids_are_version_7_of_rfc_9562() -> None:
+def test_ids_are_version_7_of_rfc_9562() -> None:
+    """(003-01)"""
     for _ in range(1_000):
         made = new_id()
         assert is_version_7(made)
@@ -23,19 +24,22 @@ def test_003_01_ids_are_version_7_of_rfc_9562() -> None:
         assert len(str(made)) == 36
 
 
-def test_003_01_an_id_begins_with_the_time() -> None:
+def test_an_id_begins_with_the_time() -> None:
+    """(003-01)"""
     before = time.time_ns() // 1_000_000
     millis = Ids().next().int >> 80
     assert before <= millis <= time.time_ns() // 1_000_000
 
 
-def test_003_02_ids_go_up_strictly_within_a_process() -> None:
+def test_ids_go_up_strictly_within_a_process() -> None:
+    """(003-02)"""
     made = [new_id() for _ in range(20_000)]
     assert made == sorted(set(made))
     assert [str(one) for one in made] == sorted(str(one) for one in made)
 
 
-def test_003_02_ids_go_up_also_when_the_clock_steps_back() -> None:
+def test_ids_go_up_also_when_the_clock_steps_back() -> None:
+    """(003-02)"""
     base = new_id().int
     steps = iter([base, base - (3_600_000 << 80), base, base - 1, base + (1 << 80), base])
     ids = Ids(lambda: next(steps))
@@ -44,7 +48,8 @@ def test_003_02_ids_go_up_also_when_the_clock_steps_back() -> None:
     assert all(is_version_7(one) for one in made)
 
 
-def test_003_02_ids_of_many_threads_are_all_different_and_each_thread_sees_them_go_up() -> None:
+def test_ids_of_many_threads_are_all_different_and_each_thread_sees_them_go_up() -> None:
+    """(003-02)"""
     source = Ids()
     seen: list[list[UUID]] = [[] for _ in range(8)]
 
@@ -84,7 +89,8 @@ if child:
 """
 
 
-def test_003_02_a_forked_child_makes_other_ids_and_waits_for_no_lock_of_its_parents() -> None:
+def test_a_forked_child_makes_other_ids_and_waits_for_no_lock_of_its_parents() -> None:
+    """(003-02)"""
     ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert len(set(ran.stdout.split())) == 2

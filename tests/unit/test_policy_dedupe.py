@@ -21,9 +21,8 @@ JSON = some.recursive(
 
 
 @given(JSON, some.integers())
-def test_001_16_payloads_that_differ_only_in_spelling_have_one_digest(
-    value: Any, seed: int
-) -> None:
+def test_payloads_that_differ_only_in_spelling_have_one_digest(value: Any, seed: int) -> None:
+    """(001-16)"""
     plain = json.dumps(value)
     for spelling in (
         json.dumps(value, ensure_ascii=False),
@@ -36,7 +35,8 @@ def test_001_16_payloads_that_differ_only_in_spelling_have_one_digest(
 
 
 @given(JSON, JSON)
-def test_001_16_other_payloads_have_other_digests(one: Any, two: Any) -> None:
+def test_other_payloads_have_other_digests(one: Any, two: Any) -> None:
+    """(001-16)"""
     first, second = json.dumps(one, sort_keys=True), json.dumps(two, sort_keys=True)
     assert (digest("k", "a", first) == digest("k", "a", second)) is (first == second)
 
@@ -55,9 +55,10 @@ def test_001_16_other_payloads_have_other_digests(one: Any, two: Any) -> None:
         (("k", "a", '"Array"'), ("k", "a", '["Array"]')),
     ],
 )
-def test_001_16_nothing_is_confused_by_joining(
+def test_nothing_is_confused_by_joining(
     one: tuple[str, str | None, str], two: tuple[str, str | None, str]
 ) -> None:
+    """(001-16)"""
     assert digest(*one) != digest(*two)
 
 

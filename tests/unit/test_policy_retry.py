@@ -26,7 +26,8 @@ from inturn.policy.verdict import Bury, Retry
 PLAIN = RetryPolicy(attempts_max=5, base_seconds=0.2, cap_seconds=5.0, jitter=0.0)
 
 
-def test_001_12_delays_are_200_400_800_milliseconds_and_so_on_up_to_the_cap() -> None:
+def test_delays_are_200_400_800_milliseconds_and_so_on_up_to_the_cap() -> None:
+    """(001-12)"""
     delays = [PLAIN.delay_seconds(attempt, Random(1)) for attempt in range(1, 9)]
     assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
@@ -59,9 +60,10 @@ def test_a_policy_that_no_job_could_be_tried_by_is_refused_at_once(
     cap=some.floats(0.001, 3_600),
     jitter=some.floats(0, 1),
 )
-def test_001_12_a_delay_lies_between_its_jitter_and_its_doubling_and_is_capped(
+def test_a_delay_lies_between_its_jitter_and_its_doubling_and_is_capped(
     attempt: int, seed: int, base: float, cap: float, jitter: float
 ) -> None:
+    """(001-12)"""
     cap = max(cap, base)
     policy = RetryPolicy(base_seconds=base, cap_seconds=cap, jitter=jitter)
     delay = policy.delay_seconds(attempt, Random(seed))
@@ -69,7 +71,8 @@ def test_001_12_a_delay_lies_between_its_jitter_and_its_doubling_and_is_capped(
     assert longest * (1 - jitter) * 0.999 <= delay <= longest
 
 
-def test_001_12_jobs_that_failed_together_do_not_come_back_together() -> None:
+def test_jobs_that_failed_together_do_not_come_back_together() -> None:
+    """(001-12)"""
     policy = RetryPolicy(base_seconds=1.0, jitter=1.0)
     random = Random(7)
     delays = [policy.delay_seconds(4, random) for _ in range(4_000)]
@@ -101,7 +104,8 @@ def test_a_rejected_job_is_buried_at_once() -> None:
     assert after_failure(1, Reject(), policy=PLAIN, random=Random(1)) == Bury("rejected")
 
 
-def test_001_13_a_handler_that_knows_when_is_obeyed() -> None:
+def test_a_handler_that_knows_when_is_obeyed() -> None:
+    """(001-13)"""
     later = RetryLater(after=3_600, reason="HTTP 429")
     verdict = after_failure(1, later, policy=PLAIN, random=Random(1))
     assert isinstance(verdict, Retry)
@@ -130,7 +134,8 @@ def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> 
     assert crash_delay_seconds(10_000) == CRASH_DELAY_SECONDS_MAX
 
 
-def test_004_14_errors_of_permanent_classes_are_buried_at_once() -> None:
+def test_errors_of_permanent_classes_are_buried_at_once() -> None:
+    """(004-14)"""
     policy = RetryPolicy(attempts_max=5, permanent=(LookupError,))
     verdict = after_failure(1, KeyError("gone"), policy=policy, random=Random(1))
     assert verdict == Bury("KeyError: 'gone'")
