@@ -187,7 +187,7 @@ def _parked(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView |
 
 
 def _logged(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView | None:
-    row = _find(connection, "logged", "lane, position", id)
+    row = _find(connection, "log", "lane, position", id)
     if row is None:
         return None
     lane = lane_row.load(connection, row[10])

@@ -3,4 +3,4 @@ insert into dead (id, queue, key, kind, payload, priority, round, attempts_max, 
                   enqueued_at, attempts, errors, reason, died_at)
 select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
        enqueued_at, ?1, ?2, ?3, ?4
-from logged where lane = ?5 and position = ?6
+from log where lane = ?5 and position = ?6

@@ -4,4 +4,4 @@ insert into cancelled (id, queue, key, kind, payload, priority, round, attempts_
                        reason)
 select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
        enqueued_at, lane, position, ?1, ?2, ?3
-from logged where id = ?4
+from log where id = ?4

@@ -3,5 +3,5 @@ select queue, kind, key, payload from parked where id = :id
 union all select queue, kind, key, payload from blocked where id = :id
 union all select queue, kind, key, payload from dead where id = :id
 union all select queue, kind, key, payload from cancelled where id = :id
-union all select queue, kind, key, payload from logged where id = :id
+union all select queue, kind, key, payload from log where id = :id
 limit 1

@@ -3,4 +3,4 @@ insert into parked (id, queue, key, kind, payload, priority, round, attempts_max
                     enqueued_at, delayed, run_at, attempt, errors, suspect, rank_at)
 select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
        enqueued_at, 0, ?1, ?2, ?3, ?4, ?5
-from logged where lane = ?6 and position = ?7
+from log where lane = ?6 and position = ?7
