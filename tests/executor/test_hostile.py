@@ -33,55 +33,9 @@ class Frozen(Exception):
     id: int = 7
 
 
-class Unsettable(Exception):
-    __setattr__ = _raise
-
-
 class Unreadable(Exception):
-    __setattr__ = _raise
-    __getattribute__ = _raise
-
-
-class Classless(Exception):
-    __class__ = property(_raise)
-
-
-class Exiting(Exception):
-    __class__ = property(_exit)
-    __str__ = _exit
-    __repr__ = _exit
-
-
-class Incomparable(Exception):
-    __eq__ = _raise
-    __hash__ = _raise
-    __bool__ = _raise
-
-
-class Without(Exception):
-    """Nothing of where it came from can be seen."""
-
-    __traceback__ = property(_raise, _raise)
-    __cause__ = property(_raise, _raise)
-    __context__ = property(_raise, _raise)
-    with_traceback = _raise
-
-
-class Words(str):
-    strip = __format__ = __repr__ = __str__ = _raise
-
-
-class Wordy(Exception):
-    def __str__(self) -> str:
-        return Words("said")
-
-
-class Nameless(type):
-    __name__ = property(_raise)
-
-
-class OfNobody(Exception, metaclass=Nameless):
-    pass
+    __str__ = _raise
+    __repr__ = _raise
 
 
 class Fussy:
@@ -105,14 +59,7 @@ class Later(RetryLater):
 
 HOSTILE: dict[str, type[BaseException]] = {
     "frozen": Frozen,
-    "unsettable": Unsettable,
     "unreadable": Unreadable,
-    "classless": Classless,
-    "exiting": Exiting,
-    "incomparable": Incomparable,
-    "without a trace": Without,
-    "wordy": Wordy,
-    "nameless": OfNobody,
     "later": Later,
 }
 each_hostile = pytest.mark.parametrize("kind", HOSTILE.values(), ids=HOSTILE)

@@ -7,14 +7,13 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
 
 from inturn.model.errors import BadInput, HookFailed, JobFailed
 from inturn.model.job import JobState
-from inturn.policy.retry import Reject, RetryPolicy
+from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.worker import Worker
@@ -253,37 +252,3 @@ def test_a_hook_that_yields_is_refused_where_it_is_declared() -> None:
         for add in (app.on_start, app.on_stop):
             with pytest.raises(BadInput, match="yields, so that calling it runs nothing of it"):
                 add(wrong)  # type: ignore[type-var]
-
-
-@dataclass(frozen=True)
-class Gone(Reject):
-    """Nothing can be set on it, not even its traceback."""
-
-    customer: int = 1
-
-
-@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-async def test_an_error_that_cannot_be_changed_comes_through_what_surrounds_it(
-    app: App, is_async: bool
-) -> None:
-    seen: list[BaseException] = []
-
-    @app.around
-    async def traced(_: Context) -> AsyncIterator[None]:
-        try:
-            yield
-        except Gone as error:
-            seen.append(error)
-            raise
-
-    async def on_loop() -> None:
-        raise Gone(7)
-
-    def on_thread() -> None:
-        raise Gone(7)
-
-    work = app.job(kind="work")(on_loop if is_async else on_thread)
-    async with working(app):
-        with pytest.raises(JobFailed, match="rejected"):
-            await (await work.submit()).result(timeout=60)
-    assert seen == [Gone(7)], "once: it is not to be tried again"

@@ -10,7 +10,7 @@ from inturn.model import bounds
 from inturn.model.admissible import check_number, check_whole, shown
 from inturn.model.error import Portable
 from inturn.model.errors import BadInput, OutOfBounds
-from inturn.policy.raised import describe, is_a, with_words, words_of
+from inturn.policy.raised import describe, with_words, words_of
 from inturn.policy.verdict import Bury, Retry, Verdict
 
 
@@ -82,9 +82,9 @@ def after_failure(
     ``attempts_max``: the job's own, if it was accepted with others than the policy's.
     """
     attempts_max = policy.attempts_max if attempts_max is None else attempts_max
-    if is_a(error, Reject):
+    if isinstance(error, Reject):
         return Bury(with_words("rejected", error))
-    if is_a(error, RetryLater):
+    if isinstance(error, RetryLater):
         asked = words_of(error) or describe(error)
         if error.counted and attempt >= attempts_max:
             return _spent(attempt, asked)

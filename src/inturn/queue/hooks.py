@@ -6,14 +6,13 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import FrozenInstanceError
 from typing import Any, TypeVar
 
 from inturn.model.admissible import shown
 from inturn.model.callables import yields
 from inturn.model.errors import BadInput, HookFailed
 from inturn.model.spelling import whole
-from inturn.policy.raised import describe, is_a
+from inturn.policy.raised import describe
 from inturn.queue.context import Context
 
 Hook = Callable[[], Awaitable[None] | None]
@@ -98,21 +97,10 @@ class Hooks:
 
         None if something around it took in what the call raised, as a context manager may.
         """
-        raised: BaseException | None = None
-        try:
-            async with AsyncExitStack() as stack:
-                for around in self._arounds:
-                    await stack.enter_async_context(around(context))
-                try:
-                    return await call()
-                except BaseException as error:
-                    raised = error
-                    raise
-        except FrozenInstanceError as error:
-            if raised is None or raised is error:
-                raise
-            # It is a frozen dataclass, whose traceback contextlib could not put back.
-            raise raised from None
+        async with AsyncExitStack() as stack:
+            for around in self._arounds:
+                await stack.enter_async_context(around(context))
+            return await call()
         return None
 
 
@@ -142,8 +130,8 @@ def _is_of_others(error: BaseException) -> bool:
     """
     current = asyncio.current_task()
     is_cancelled = current is not None and current.cancelling() > 0
-    is_cancelling = is_a(error, asyncio.CancelledError) and is_cancelled
-    return is_cancelling or is_a(error, KeyboardInterrupt)
+    is_cancelling = isinstance(error, asyncio.CancelledError) and is_cancelled
+    return is_cancelling or isinstance(error, KeyboardInterrupt)
 
 
 def _name(hook: Any) -> str:
