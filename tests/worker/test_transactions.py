@@ -12,6 +12,7 @@ import pytest
 from inturn.executor import Executor
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState, NewJob
+from inturn.model.worker_events import JobDone, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.worker import Worker
@@ -208,3 +209,18 @@ async def test_a_transaction_refuses_a_call_of_an_app_on_another_store(app: App)
     view = await ticket.status()
     assert "job 'theirs' is one of another app, on another store" in view.errors[0].error
     assert len((await app.run(lambda store: store.jobs())).rows) == 1
+
+
+async def test_a_job_that_its_own_transaction_settled_is_told_as_done(app: App) -> None:
+    told: list[WorkerEvent] = []
+
+    @app.job
+    async def pay(ctx: Context) -> None:
+        async with ctx.transaction():
+            pass
+
+    async with working(app, listeners=[told.append]) as worker:
+        worker.record.tells_done = True
+        ticket = await pay.submit()
+        await until(lambda: worker.record.counts.done)
+    assert [one.job for one in told if isinstance(one, JobDone)] == [ticket.id]

@@ -40,6 +40,12 @@ class Record:
                 else:
                     self._not_done(outcome)
 
+    def done(self, outcome: Outcome) -> None:
+        """Take in that a job is done, by its own transaction."""
+        self.counts.done += 1
+        if self.tells_done:
+            self._tell_done(outcome)
+
     def buried(self, jobs: int) -> None:
         """Take in that a sweep buried jobs that killed their workers."""
         if jobs:

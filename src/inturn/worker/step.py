@@ -154,7 +154,7 @@ class Steps:
                 if verdict is CANCELLED:
                     outcome = outcomes[at] = self._cancelled(outcome)
                 elif verdict is SETTLED:
-                    self._record.counts.done += 1
+                    self._record.done(outcome)
                 chars += chars_of(outcome)
                 ran += type(verdict) is not Release
             ended += len(outcomes)
