@@ -74,8 +74,7 @@ begin
                 select sum(upper(s) - lower(s)) from unnest(r.settled) s
             ), 0))
             from inturn.run r
-            join inturn.lane l on l.id = r.lane
-            where l.queue = p_queue
+            where (select l.queue from inturn.lane l where l.id = r.lane) = p_queue
         ), 0)
         -- What is set aside; a halted lane's head is dead, and was counted in its lane.
         + (
