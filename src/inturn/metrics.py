@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from inturn.model import events
 from inturn.model.errors import BadInput
@@ -22,6 +23,13 @@ SECONDS_BUCKETS = (
     *(0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5),
     *(1.0, 5.0, 10.0, 30.0, 60.0),
 )
+_COUNTED: dict[type[Any], tuple[str, str]] = {
+    events.Accepted: ("submissions_total", "Jobs accepted."),
+    events.Refused: ("queue_full_total", "Jobs refused because there was no room."),
+    events.Failed: ("failures_total", "Jobs that failed for good."),
+    events.Retried: ("retries_total", "Attempts that failed and are repeated."),
+    events.Cancelled: ("cancellations_total", "Jobs cancelled before their end."),
+}
 
 
 class ExecutorMetrics:
@@ -39,30 +47,18 @@ class ExecutorMetrics:
         subsystem: str = "shardqueue",
     ) -> None:
         registry = prometheus.REGISTRY if registry is None else registry
-
-        def counter(name: str, meaning: str) -> prometheus.Counter:
-            return prometheus.Counter(
-                name,
-                meaning,
-                labelnames=("shard",),
-                namespace=namespace,
-                subsystem=subsystem,
-                registry=registry,
-            )
-
-        self._submissions = counter("submissions_total", "Jobs accepted.")
-        self._queue_full = counter("queue_full_total", "Jobs refused because there was no room.")
-        self._failures = counter("failures_total", "Jobs that failed for good.")
-        self._retries = counter("retries_total", "Attempts that failed and are repeated.")
-        self._cancellations = counter("cancellations_total", "Jobs cancelled before their end.")
+        named: dict[str, Any] = {
+            "labelnames": ("shard",),
+            "namespace": namespace,
+            "subsystem": subsystem,
+            "registry": registry,
+        }
+        self._counters = {
+            kind: prometheus.Counter(name, meaning, **named)
+            for kind, (name, meaning) in _COUNTED.items()
+        }
         self._run_duration = prometheus.Histogram(
-            "run_duration_seconds",
-            "How long an attempt took.",
-            labelnames=("shard",),
-            namespace=namespace,
-            subsystem=subsystem,
-            registry=registry,
-            buckets=SECONDS_BUCKETS,
+            "run_duration_seconds", "How long an attempt took.", buckets=SECONDS_BUCKETS, **named
         )
         self._depths = _Depths(f"{namespace}_{subsystem}_queue_depth")
         registry.register(self._depths)
@@ -70,38 +66,19 @@ class ExecutorMetrics:
     def __call__(self, event: events.Event) -> None:
         """Count an event."""
         match event:
-            case events.Accepted():
-                self._submissions.labels(event.shard).inc()
             case events.Ran():
                 self._run_duration.labels(event.shard).observe(event.seconds)
-            case events.Refused():
-                self._queue_full.labels(event.shard).inc()
-            case events.Retried():
-                self._retries.labels(event.shard).inc()
-            case events.Failed():
-                self._failures.labels(event.shard).inc()
-            case events.Cancelled():
-                self._cancellations.labels(event.shard).inc()
             case events.Opened():
                 self._depths.sources.append(event.depths)
-                self._show_shards(event.shards)
+                for shard in range(event.shards):  # with zeros: what is missing cannot be watched
+                    for metric in (*self._counters.values(), self._run_duration):
+                        metric.labels(shard)
             case events.Stopped() if event.depths in self._depths.sources:
                 self._depths.sources.remove(event.depths)
+            case _ if (counter := self._counters.get(type(event))) is not None:
+                counter.labels(getattr(event, "shard", 0)).inc()
             case _:
                 pass
-
-    def _show_shards(self, shards: int) -> None:
-        """Show each shard from the start, with zeros: what is missing cannot be watched."""
-        for shard in range(shards):
-            for metric in (
-                self._submissions,
-                self._queue_full,
-                self._failures,
-                self._retries,
-                self._cancellations,
-                self._run_duration,
-            ):
-                metric.labels(shard)
 
 
 class _Depths(Collector):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 
 import pytest
 
@@ -95,22 +93,3 @@ async def test_the_next_job_of_a_slot_has_nothing_of_the_one_before() -> None:
         assert isinstance(await ended_with(ticket), JobCancelled)
         assert not parts[0].ended
         gate.set()
-
-
-async def test_what_a_job_submitted_is_forgotten_when_both_have_ended() -> None:
-    class Value:
-        pass
-
-    async def part() -> Value:
-        return Value()
-
-    async with Running(slots=2) as executor:
-
-        async def parent() -> weakref.ref[Value]:
-            value = await (await executor.submit("part", part, detached=False)).result()
-            return weakref.ref(value)
-
-        kept = await executor.run("parent", parent)
-        assert not executor._attachments._of_jobs
-        gc.collect()
-        assert kept() is None

@@ -135,23 +135,16 @@ async def test_a_barrier_that_is_cancelled_as_it_is_reached_leaves_its_failure_t
     None
 ):
     gate = asyncio.Event()
-    async with Running(max_attempts=1) as executor:
+    async with Running(max_attempts=1, error_handler=lambda failure: barrier.cancel()) as executor:
 
         async def fails() -> None:
             await gate.wait()
             raise ValueError("no")
 
-        async def gives_up() -> None:
-            await ended_with(ticket)  # hears of the end before the barrier does
-            barrier.cancel()
-
-        ticket = await executor.submit("one", fails)
-        giving_up = asyncio.create_task(gives_up())
-        await asyncio.sleep(0)
+        await executor.submit("one", fails)
         barrier = asyncio.create_task(executor.barrier("one"))
         await asyncio.sleep(0)
         gate.set()
-        await giving_up
         with pytest.raises(asyncio.CancelledError):
             await barrier
         with pytest.raises(EarlierFailure, match="no"):

@@ -8,54 +8,12 @@ from typing import Any
 
 import pytest
 
-from inturn.executor import Completions
 from inturn.model.errors import BadInput
-from tests.executor.support import SECONDS_MAX, Failing, Running, jump, waiting_thread_job
+from tests.executor.support import SECONDS_MAX, Running, jump, waiting_thread_job
 
 
 async def fine() -> str:
     return "fine"
-
-
-@pytest.mark.parametrize("kind", ["loop", "thread"])
-async def test_completions_come_together_each_once_with_its_outcome(kind: str) -> None:
-    completions = Completions()
-    batches = []
-    async with Running(queue_size=2_000, max_attempts=1, error_handler=lambda f: None) as executor:
-
-        def on_thread(number: int) -> int:
-            return number if number % 10 else 1 // 0
-
-        async def on_loop(number: int) -> int:
-            await asyncio.sleep(0)
-            return on_thread(number)
-
-        def job(number: int) -> object:
-            if kind == "loop":
-
-                async def run() -> int:
-                    return await on_loop(number)
-
-                return run
-            return lambda: on_thread(number)
-
-        tickets = await executor.submit_many(
-            [(f"key-{number % 50}", job(number)) for number in range(1_000)],
-            completions=completions,
-        )
-        taken = 0
-        while taken < 1_000:
-            batch = await asyncio.wait_for(completions.take(), SECONDS_MAX)
-            assert batch
-            batches.append(batch)
-            taken += len(batch)
-    everything = [ticket for batch in batches for ticket in batch]
-    assert {id(ticket) for ticket in everything} == {id(ticket) for ticket in tickets}
-    assert len(everything) == 1_000
-    assert all(ticket.ended for ticket in everything)
-    assert sum(isinstance(ticket.error, ZeroDivisionError) for ticket in everything) == 100
-    assert len(batches) < 500  # together, not one by one
-    assert len(completions) == 0
 
 
 @pytest.mark.parametrize(
@@ -86,18 +44,6 @@ async def test_what_a_generator_of_jobs_raises_is_its_own() -> None:
         with pytest.raises(TypeError, match=r"^mine$"):
             await executor.submit_many(jobs())
         assert executor.keys_busy == 0
-
-
-async def test_completions_include_what_was_cancelled_or_halted() -> None:
-    completions = Completions()
-    async with Running(slots=1, max_attempts=1, on_dead="halt") as executor:
-        await executor.submit_many(
-            [("one", Failing(1)), ("one", fine), ("two", fine)], completions=completions
-        )
-        [cancelled] = await executor.submit_many([("three", fine)], completions=completions)
-        cancelled.cancel()
-    kinds = sorted(type(ticket.error).__name__ for ticket in completions.take_now())
-    assert kinds == ["JobCancelled", "KeyHalted", "NoneType", "ValueError"]
 
 
 async def test_free_slots_and_busy_keys_are_known() -> None:

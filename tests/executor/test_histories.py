@@ -141,5 +141,4 @@ def test_whatever_happens_the_promises_hold(
     assert executor.depths() == [0, 0]
     assert executor.free_slots == slots
     assert executor.keys_busy == 0
-    assert not executor._lanes.ready
-    assert not executor._lanes.room.offers
+    assert not executor._lanes.admission.lines

@@ -25,10 +25,6 @@ async def alone(executor: Running, key: str, job: Any) -> list[LocalTicket]:
     return [await executor.submit(key, job, timeout=0)]
 
 
-async def in_a_batch(executor: Running, key: str, job: Any) -> list[LocalTicket]:
-    return await executor.submit_many([(key, job), (key + "'", job)], timeout=0)
-
-
 async def on_a_thread(executor: Running, key: str, job: Any) -> list[LocalTicket]:
     return [await asyncio.to_thread(executor.submit_sync, key, job, timeout=0)]
 
@@ -61,7 +57,7 @@ class Held:
         return tickets
 
 
-@pytest.mark.parametrize("submit", [alone, in_a_batch, on_a_thread])
+@pytest.mark.parametrize("submit", [alone, on_a_thread])
 async def test_004_03_who_waits_for_room_keeps_no_other_key_from_a_free_slot(
     submit: Submit,
 ) -> None:
@@ -74,7 +70,7 @@ async def test_004_03_who_waits_for_room_keeps_no_other_key_from_a_free_slot(
         await held.end()
 
 
-@pytest.mark.parametrize("submit", [alone, in_a_batch, on_a_thread])
+@pytest.mark.parametrize("submit", [alone, on_a_thread])
 async def test_nobody_passes_who_waits_with_a_job_of_the_same_key(submit: Submit) -> None:
     ran: list[int] = []
 
@@ -92,59 +88,6 @@ async def test_nobody_passes_who_waits_with_a_job_of_the_same_key(submit: Submit
         [last] = await behind
         await last.result(SECONDS_MAX)
     assert ran == [1, 2]
-
-
-async def test_a_batch_passes_only_if_each_of_its_jobs_gets_a_slot() -> None:
-    async with Running(shards=1, slots=3, queue_size=2) as executor:
-        held = Held(executor, jobs=3)
-        await held.fill()
-        for keys in ("abc", "aa", "held"):  # too many, one after the other, one behind others
-            batch = [(key, fine) for key in (keys if keys != "held" else ["a", "held"])]
-            with pytest.raises(ShardFull):
-                await executor.submit_many(batch, timeout=0)
-        assert executor.depths() == [2]
-        assert executor.keys_busy == 1
-        await held.end()
-
-
-async def test_who_waited_for_a_slot_has_it_before_who_comes_now() -> None:
-    gate = asyncio.Event()
-    async with Running(shards=1, slots=2, queue_size=1) as executor:
-        held = Held(executor, jobs=2)
-        await executor.submit("busy", gate.wait)
-        await held.fill()
-        waited = await held.stand_in_line(("waited", held.gate.wait))
-        gate.set()
-        [ticket] = await asyncio.wait_for(waited, SECONDS_MAX)
-        assert not held.waiting.done(), "it still waits for room, and that is full"
-        with pytest.raises(ShardFull):
-            await executor.submit("new", fine, timeout=0)
-        await held.end()
-        await ticket.result(SECONDS_MAX)
-
-
-async def test_keys_that_wait_for_a_slot_take_turns() -> None:
-    begun: list[str] = []
-    gates = {name: asyncio.Event() for name in ("a0", "a1", "a2", "a3", "b1")}
-
-    async def job(name: str) -> None:
-        begun.append(name)
-        await gates[name].wait()
-
-    async with Running(shards=1, slots=2, queue_size=1) as executor:
-        held = Held(executor, jobs=2)
-        await executor.submit("a", partial(job, "a0"))
-        await held.fill()
-        waiting = [
-            await held.stand_in_line((name[0], partial(job, name)))
-            for name in ("a1", "a2", "a3", "b1")
-        ]
-        for count in range(1, 6):
-            await until(lambda count=count: len(begun) == count)
-            gates[begun[-1]].set()
-        await asyncio.gather(*waiting)
-        await held.end()
-    assert begun == ["a0", "a1", "b1", "a2", "a3"]
 
 
 async def test_004_25_keys_that_fail_and_wait_to_run_again_are_bounded() -> None:
@@ -194,30 +137,3 @@ async def test_those_who_come_and_fail_do_not_keep_out_who_waits_for_room() -> N
         passed[0].cancel()
         await held.end()
         passed[1].cancel()
-
-
-async def test_who_was_kept_from_a_slot_by_what_slept_has_it_when_that_wakes() -> None:
-    async with Running(
-        shards=1, slots=3, queue_size=2, base_backoff=60, max_interval=60, jitter=0
-    ) as executor:
-        held = Held(executor, jobs=2)
-        runs = 0
-
-        async def sleeper() -> None:
-            nonlocal runs
-            runs += 1
-            if runs == 1:
-                raise ValueError
-            await held.gate.wait()
-
-        asleep = await executor.submit("sleeper", sleeper)
-        await until(lambda: executor.depths() == [1])
-        await held.fill(*[("held", fine)] * 2)
-        waited = await held.stand_in_line(("waited", fine))
-        assert asleep.lane is not None
-        executor._turns._wake(asleep.lane, asleep)  # as its timer would
-        [ticket] = await asyncio.wait_for(waited, SECONDS_MAX)
-        assert await ticket.result(SECONDS_MAX) == "ran"
-        assert not held.waiting.done()
-        await held.end()
-        await asleep.result(SECONDS_MAX)

@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -41,96 +41,6 @@ def ran_or_was_reported(tickets: list[LocalTicket], seen: Seen) -> bool:
     return sorted(ticket.key for ticket in failed) == sorted(one.key for one in seen.failures)
 
 
-class LateThreads:
-    """Threads that are not scheduled between their look whether the loop ends and its end."""
-
-    def __init__(self, executor: inturn.Executor) -> None:
-        self.has_ended = threading.Event()
-        self.have_looked = threading.Event()
-        self._looks = executor._turns.loop_ends
-        executor._turns.loop_ends = self._look
-
-    def _look(self) -> bool:
-        found = self._looks()
-        if threading.current_thread() is not threading.main_thread() and not found:
-            self.have_looked.set()
-            assert self.has_ended.wait(SECONDS_MAX)
-        return found
-
-
-def a_def_that_returns_a_coroutine(executor: inturn.Executor) -> list[LocalTicket]:
-    return [executor.submit_sync("one", lambda: fine())]
-
-
-def a_def_with_an_async_def_behind_it(executor: inturn.Executor) -> list[LocalTicket]:
-    return [executor.submit_sync("one", time.monotonic), executor.submit_sync("one", fine)]
-
-
-def a_def_with_both_behind_it(executor: inturn.Executor) -> list[LocalTicket]:
-    jobs: list[Any] = [time.monotonic, fine, lambda: fine(), time.monotonic]
-    return [executor.submit_sync("one", job) for job in jobs]
-
-
-@pytest.mark.parametrize(
-    "submit",
-    [
-        a_def_that_returns_a_coroutine,
-        a_def_with_an_async_def_behind_it,
-        a_def_with_both_behind_it,
-    ],
-)
-def test_what_a_thread_hands_over_as_the_loop_ends_is_reported(
-    submit: Callable[[inturn.Executor], list[LocalTicket]],
-) -> None:
-    """The worst moment: a thread found that the loop goes on, and all of its end comes between."""
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-
-    async def main() -> LateThreads:
-        executor = inturn.Executor(slots=1, error_handler=seen.handle)
-        executor.start()
-        threads = LateThreads(executor)
-        tickets.extend(submit(executor))
-        assert threads.have_looked.wait(SECONDS_MAX)
-        return threads
-
-    threads = asyncio.run(main())
-    threads.has_ended.set()
-    assert ran_or_was_reported(tickets, seen)
-    assert seen.failures
-
-
-@pytest.mark.parametrize("job", [fine, time.monotonic, lambda: fine()])
-def test_what_a_thread_submits_as_the_loop_ends_is_reported(job: Any) -> None:
-    """The same for who submits: accepted, and all of the loop's end before it is given a slot."""
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-    accepted, has_ended = threading.Event(), threading.Event()
-
-    async def main() -> threading.Thread:
-        executor = inturn.Executor(slots=2, error_handler=seen.handle)
-        for key in "ab":
-            assert await executor.run(key, time.monotonic)
-        start = executor._turns.start
-
-        def start_late(lane: Any) -> None:
-            accepted.set()
-            assert has_ended.wait(SECONDS_MAX)
-            start(lane)
-
-        executor._turns.start = start_late  # type: ignore[method-assign]
-        thread = threading.Thread(target=lambda: tickets.append(executor.submit_sync("one", job)))
-        thread.start()
-        assert accepted.wait(SECONDS_MAX)
-        return thread
-
-    thread = asyncio.run(main())
-    has_ended.set()
-    thread.join(SECONDS_MAX)
-    assert ran_or_was_reported(tickets, seen)
-    assert len(seen.failures) == 1
-
-
 def test_a_coroutine_that_a_def_returns_after_the_loop_has_ended_is_closed_and_reported() -> None:
     seen = Seen()
     tickets: list[LocalTicket] = []
@@ -155,7 +65,7 @@ def test_a_coroutine_that_a_def_returns_after_the_loop_has_ended_is_closed_and_r
 def test_jobs_that_were_given_to_the_loop_and_have_not_begun_when_it_ends_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inturn.executor.loop_slots.HOG_SECONDS_MAX", -1.0)  # a job each turn
+    monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)  # a job each turn
     seen = Seen()
     tickets: list[LocalTicket] = []
     ran: list[str] = []
@@ -182,7 +92,7 @@ def test_a_job_that_its_slot_has_in_hand_when_it_is_cancelled_last_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """First all but the slot are cancelled, by its job; and the slot between that and the next."""
-    monkeypatch.setattr("inturn.executor.loop_slots.HOG_SECONDS_MAX", -1.0)
+    monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)
     seen = Seen()
     tickets: list[LocalTicket] = []
 
@@ -190,7 +100,7 @@ def test_a_job_that_its_slot_has_in_hand_when_it_is_cancelled_last_is_reported(
         executor = inturn.Executor(slots=1, error_handler=seen.handle)
 
         async def cancel_slots() -> None:
-            for slot in executor._on_loop.slots:
+            for slot in executor._lanes.slots.on_loop:
                 slot.cancel()
 
         async def cancels_all_others() -> None:

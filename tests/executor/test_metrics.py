@@ -21,7 +21,7 @@ from tests.executor.support import (
     waiting_thread_job,
 )
 
-PREFIX = "mycelian_shardqueue_"
+PREFIX = "inturn_shardqueue_"
 
 
 async def fine() -> None: ...
@@ -30,9 +30,7 @@ async def fine() -> None: ...
 async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
     registry = CollectorRegistry()
     gate = threading.Event()
-    async with Running(
-        shards=2, slots=1, listeners=[ExecutorMetrics(registry, namespace="mycelian")]
-    ) as executor:
+    async with Running(shards=2, slots=1, listeners=[ExecutorMetrics(registry)]) as executor:
         keys = [keys_of_one_shard(executor, 2, shard) for shard in (0, 1)]
 
         def depths() -> list[float | None]:
@@ -62,7 +60,7 @@ async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
 ) -> None:
     registry, gate = CollectorRegistry(), asyncio.Event()
     async with Running(
-        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry, namespace="mycelian")]
+        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry)]
     ) as executor:
         zero, one = [keys_of_one_shard(executor, 1, shard)[0] for shard in (0, 1)]
         await executor.submit(zero, gate.wait)
@@ -87,8 +85,10 @@ async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:
         assert executor.depths() == [0]
 
 
-async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
-    registry = CollectorRegistry()
+@pytest.mark.parametrize("namespace", ["inturn", "mycelian"])
+async def test_004_21_metrics_have_their_names_and_the_label_shard(namespace: str) -> None:
+    registry, prefix = CollectorRegistry(), f"{namespace}_shardqueue_"
+    metrics = ExecutorMetrics(registry, namespace=namespace)
     gate = asyncio.Event()
     async with Running(
         shards=2,
@@ -97,7 +97,7 @@ async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
         max_attempts=2,
         base_backoff=0,
         enqueue_timeout=0,
-        listeners=[ExecutorMetrics(registry, namespace="mycelian")],
+        listeners=[metrics],
     ) as executor:
         [zero], [one] = (keys_of_one_shard(executor, 1, shard) for shard in (0, 1))
         failing = await executor.submit(one, Failing(9))
@@ -120,14 +120,14 @@ async def test_004_21_metrics_have_their_names_and_the_label_shard() -> None:
         'failures_total{shard="1"} 1.0',
         'retries_total{shard="1"} 1.0',
     ):
-        assert PREFIX + line in text.splitlines(), text
-    assert f"# TYPE {PREFIX}run_duration_seconds histogram" in text
-    assert f"# TYPE {PREFIX}queue_depth gauge" in text
+        assert prefix + line in text.splitlines(), text
+    assert f"# TYPE {prefix}run_duration_seconds histogram" in text
+    assert f"# TYPE {prefix}queue_depth gauge" in text
 
 
 async def test_004_21_several_executors_share_their_metrics() -> None:
     registry = CollectorRegistry()
-    metrics = ExecutorMetrics(registry, namespace="mycelian")
+    metrics = ExecutorMetrics(registry)
     gate = asyncio.Event()
     async with (
         Running(shards=1, slots=1, listeners=[metrics]) as first,

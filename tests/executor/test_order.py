@@ -7,12 +7,10 @@ import random
 import threading
 import time
 from collections import defaultdict
-from functools import partial
 
 import pytest
 
-from inturn.executor import Completions, LocalTicket
-from tests.executor.support import SECONDS_MAX, Running, keys_of_one_shard, waiting_thread_job
+from tests.executor.support import SECONDS_MAX, Running, keys_of_one_shard
 
 
 @pytest.mark.parametrize("kind", ["async", "def", "mixed"])
@@ -179,10 +177,16 @@ async def test_004_04_as_many_threads_run_at_once_as_there_are_slots() -> None:
 async def test_004_04_slots_are_shared_by_threads_and_loop() -> None:
     gate = threading.Event()
     async with Running(slots=1) as executor:
-        await executor.submit("thread", waiting_thread_job(gate))
+        began = threading.Event()
+
+        def on_thread() -> None:
+            began.set()
+            gate.wait(SECONDS_MAX)
 
         async def job() -> None: ...
 
+        await executor.submit("thread", on_thread)
+        await asyncio.to_thread(began.wait, SECONDS_MAX)
         ticket = await executor.submit("loop", job)
         await asyncio.sleep(0.05)
         assert not ticket.ended
@@ -242,32 +246,3 @@ async def test_a_loop_with_other_work_gets_its_turn_while_jobs_that_never_wait_r
     stop = True
     await beside
     assert turns > 20
-
-
-async def test_004_01_what_is_started_while_another_job_ends_is_started_once() -> None:
-    """The end of a job is told after the lock is let go: what others start then is theirs."""
-    ran: list[str] = []
-
-    class Interrupted(Completions):
-        def add(self, ticket: LocalTicket) -> None:
-            super().add(ticket)
-            retrying.cancel()  # as any thread may at this moment, which starts what is behind it
-
-    async def fail() -> None:
-        raise ValueError
-
-    async def behind(number: int) -> None:
-        ran.append(f"{number} begins")
-        await asyncio.sleep(0.02)
-        ran.append(f"{number} ends")
-
-    async with Running(slots=3, base_backoff=50, max_interval=50) as executor:
-        retrying = await executor.submit("key", fail)
-        tickets = [await executor.submit("key", partial(behind, n)) for n in range(2)]
-        while executor.free_slots < 3:  # noqa: ASYNC110 - until it waits to be tried again
-            await asyncio.sleep(0.005)
-        await executor.submit_many([("other", lambda: None)], completions=Interrupted())
-        for ticket in tickets:
-            await ticket.result(SECONDS_MAX)
-        assert ran == ["0 begins", "0 ends", "1 begins", "1 ends"]
-        assert (executor.keys_busy, executor.free_slots) == (0, 3)

@@ -207,7 +207,7 @@ def test_what_cannot_listen_or_draw_is_refused_when_it_is_given(
 
 def test_listeners_may_be_gone_through_once() -> None:
     executor = inturn.Executor(listeners=iter([print]))  # type: ignore[call-overload]
-    assert executor._turns.listeners == (print,)
+    assert executor._ends.listeners == (print,)
 
 
 def test_an_error_handler_must_be_a_plain_function() -> None:

@@ -29,7 +29,7 @@ async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> Non
     async with Running(slots=20, queue_size=1_000) as executor:
         await executor.submit_many([(f"key {one}", job(one)) for one in range(500)])
         await executor.barrier("key 499")
-        assert len(executor._on_loop.slots) == 1
+        assert len(executor._lanes.slots.on_loop) == 1
     assert ran == list(range(500)), "who got a slot first runs first"
 
 
@@ -43,7 +43,7 @@ async def test_jobs_that_wait_have_a_slot_each() -> None:
 
     async with Running(slots=20, queue_size=1_000) as executor:
         await executor.submit_many([(f"key {one}", waits) for one in range(50)])
-        for _ in range(3):  # one begins, and has the others begin in the next turn of the loop
+        for _ in range(25):  # one begins, and has the next begin in the next turn of the loop
             await asyncio.sleep(0)
         assert running == 20
         may_end.set()
@@ -100,7 +100,7 @@ async def test_no_job_is_left_behind_however_others_wait_fail_or_are_cancelled(s
         async with asyncio.timeout(SECONDS_MAX):
             await asyncio.gather(*(one.result() for one in tickets), return_exceptions=True)
         assert executor.keys_busy == 0
-        assert executor._on_loop._awake == 0, "all slots rest"
+        assert executor._lanes.slots._awake == 0, "all slots rest"
 
 
 def begun_at_once(
@@ -170,7 +170,7 @@ async def test_four_times_as_many_jobs_that_run_take_four_times_the_steps_to_can
         async with Running(slots=jobs, error_handler=lambda failure: None) as executor:
             for number in range(jobs):
                 await executor.submit(f"key-{number}", asyncio.Event().wait)
-            while len(executor._on_loop.slots) < jobs:  # noqa: ASYNC110 - until all of them wait
+            while len(executor._lanes.slots.on_loop) < jobs:  # noqa: ASYNC110 - until all of them wait
                 await asyncio.sleep(0)
             with Steps() as steps:
                 await executor.stop(timeout=0)
@@ -186,7 +186,7 @@ async def test_a_job_that_cancels_itself_is_struck_where_it_waits_next(
     steps_before: int, hogs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if hogs:  # the slot lets others have a turn after each job
-        monkeypatch.setattr("inturn.executor.loop_slots.HOG_SECONDS_MAX", -1.0)
+        monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)
 
     async def job() -> None:
         for _ in range(steps_before):

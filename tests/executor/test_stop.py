@@ -11,14 +11,15 @@ import time
 import traceback
 import warnings
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 import inturn
 from inturn.executor import LocalTicket
-from inturn.executor.room import Offer
-from inturn.executor.thread_slots import SlotThread
+from inturn.executor.admission import Offer
+from inturn.executor.slots import SlotThread
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
 from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
@@ -168,24 +169,23 @@ async def test_004_09_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) 
     executor = inturn.Executor()
     executor.start()
     found_open, stopped = threading.Event(), threading.Event()
-    lock = executor._door.lock
+    entry = executor._entry
+    enter, enter_all = entry.enter, entry.enter_all
 
-    class LateLock:
-        def __enter__(self) -> None:
-            if threading.current_thread() is not threading.main_thread():
-                found_open.set()
-                assert stopped.wait(SECONDS_MAX)
-            lock.acquire()
+    def late_by(verb: Any) -> Any:
+        def entered(given: Any) -> Any:
+            found_open.set()
+            assert stopped.wait(SECONDS_MAX)
+            return verb(given)
 
-        def __exit__(self, *error: object) -> None:
-            lock.release()
+        return entered
 
     def submit() -> object:
         if is_batch:
             return asyncio.run(executor.submit_many([("one", fine), ("two", fine)]))
         return executor.submit_sync("one", fine)
 
-    executor._door.lock = LateLock()  # type: ignore[assignment]
+    entry.enter, entry.enter_all = late_by(enter), late_by(enter_all)  # type: ignore[method-assign]
     late = asyncio.create_task(asyncio.to_thread(submit))
     await asyncio.to_thread(found_open.wait)
     await executor.stop()
@@ -201,14 +201,14 @@ async def test_004_09_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is
     await executor.submit("one", gate.wait)
     await executor.submit("one", fine)
     found_full, stopped = threading.Event(), threading.Event()
-    wait_sync = executor._door.wait_sync
+    wait_sync = executor._entry.wait_sync
 
     def wait_late(offer: Offer, patience: float | None) -> None:
         found_full.set()
         assert stopped.wait(SECONDS_MAX)
         wait_sync(offer, patience)
 
-    executor._door.wait_sync = wait_late  # type: ignore[method-assign]
+    executor._entry.wait_sync = wait_late  # type: ignore[method-assign]
     late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
     await asyncio.to_thread(found_full.wait)
     gate.set()

@@ -1,383 +1,220 @@
-"""Which keys run, which wait for a slot, and how much room is left. Pure: no clock, no thread.
+"""The jobs of each key, in line, and what runs next. No clock, no thread, no user's code.
 
-Whoever calls holds the executor's lock. What has to happen outside the lock is left in ``started``
-(lanes that got a slot) and ``fired`` (waits that are over).
+The lock that the slots have is held around all of it.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextvars import Context
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-from inturn.executor.call import NOWHERE
-from inturn.executor.lane import Lane, LaneState, are_the_most
-from inturn.executor.room import Offer, Room
-from inturn.executor.settings import ExecutorSettings
+from inturn.executor.job_call import NOWHERE
+from inturn.executor.slots import Slots
 from inturn.executor.ticket import LocalTicket, State
 from inturn.model import bounds
-from inturn.model.errors import EarlierFailure, InturnError
+from inturn.model.errors import EarlierFailure
 
-_WAITING, _RUNNING, _RETRYING = State.WAITING, State.RUNNING, State.RETRYING
-_HELD, _READY, _SLEEPING = LaneState.HELD, LaneState.READY, LaneState.SLEEPING
+if TYPE_CHECKING:
+    from inturn.executor.admission import Admission
 
-REFUSED, WAITS, STARTS = 0, 1, 2
+_WAITING, _RUNNING = State.WAITING, State.RUNNING
+
+
+class Skipped(Exception):
+    """A job was cancelled after it got a slot and before it ran."""
+
+
+class Lane:
+    """The jobs of one key: its head, which was started, and those behind it, which were not.
+
+    It is there only while it has a job. Then it stands in line for a slot, has one, or is asleep
+    until its head may run again.
+    """
+
+    __slots__ = ("_lanes", "began_at", "head", "is_asleep", "jobs", "key", "running_in", "timer")
+
+    def __init__(self, lanes: Lanes, key: str) -> None:
+        self.key, self._lanes = key, lanes
+        self.head: LocalTicket | None = None
+        self.jobs: deque[LocalTicket] = deque()
+        self.is_asleep = False
+        self.timer: TimerHandle | None = None
+        self.running_in: Context | None = None
+        self.began_at = 0.0
+
+    # What slots ask of it
+
+    def next(self, place: int) -> LocalTicket | None:
+        """Make the first job the head that runs."""
+        ticket = self.head
+        if ticket is None:
+            if not self.jobs:
+                return None
+            ticket = self.jobs[0]
+        if ticket.where != place:  # what stood before it was cancelled
+            self._lanes.slots.put(self, ticket.where)
+            return None
+        if self.head is None:
+            self.head = self.jobs.popleft()
+        ticket.state = _RUNNING
+        if ticket.is_counted:
+            ticket.is_counted = False
+            self._lanes.admission.leave(ticket.shard)
+        return ticket
+
+    def context(self, ticket: LocalTicket) -> Context:
+        """Return a new copy of the submitter's context, one for each attempt."""
+        if ticket.begun is None:
+            given = ticket.context
+            self.running_in = Context() if given is None else given.copy()
+        assert self.running_in is not None
+        return self.running_in
+
+    def begin(self, ticket: LocalTicket) -> Any:
+        """Call the job's function; or return the coroutine that one on a thread has returned."""
+        if ticket.cancel_why is not None:
+            raise Skipped
+        if ticket.begun is not None:
+            coroutine, ticket.begun = ticket.begun, None
+            return coroutine
+        ticket.attempts += 1
+        if self._lanes.is_timed:
+            self.began_at = perf_counter()
+        assert ticket.call is not None
+        return ticket.call()
+
+    def ended(self, ticket: LocalTicket, value: Any, error: BaseException | None) -> int | None:
+        """Decide what becomes of the job, and say where the next one runs."""
+        return ticket.ends.ended(self, ticket, value, error)
 
 
 class Lanes:
-    """The lanes of an executor. A slot is held by a key that runs; ready keys take turns."""
+    """The lanes of an executor, by their keys."""
 
-    __slots__ = (
-        "ending",
-        "failed",
-        "fired",
-        "lanes",
-        "ready",
-        "room",
-        "running",
-        "slots",
-        "started",
-        "void",
-    )
-
-    def __init__(self, settings: ExecutorSettings) -> None:
-        self.slots = settings.slots
-        self.room = Room(settings.shards, settings.queue_size, settings.depth_max)
-        self.running = 0
-        self.ending = 0  # jobs out of their lane whose end is not reported yet
-        self.lanes: dict[str, Lane] = {}
-        self.ready: deque[Lane] = deque()
-        self.void = 0  # lanes that were emptied while they were ready, and still stand there
-        self.failed: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        self.started: list[Lane] = []
-        self.fired: list[Callable[[], None]] = []
+    def __init__(self, slots: int) -> None:
+        self.count = slots
+        self.slots: Slots  # from the executor's start on
+        self.admission: Admission
+        self.is_timed = False  # whether someone wants to know how long attempts take
+        self.by_key: dict[str, Lane] = {}
+        self.asleep = 0
+        self.ending = 0  # jobs out of line whose end is not reported yet
+        self.failed: OrderedDict[str, tuple[int, str]] = OrderedDict()  # not told by a barrier yet
+        self.when_drained: Callable[[], None] | None = None
 
     @property
-    def drained(self) -> bool:
-        """Whether everything that was accepted has ended and was reported."""
-        return not self.lanes and not self.ending
+    def free(self) -> int:
+        """How many slots no lane has or is to get."""
+        return self.count - len(self.by_key) + self.asleep
 
-    # Coming in
-
-    def accept(self, ticket: LocalTicket) -> int:
-        """Give a job its place in line, if there is room and nobody waits for it already.
-
-        ``STARTS``: its key got a slot at once, which needs no room, and so passes who waits for it,
-        unless that is with a job of the same key.
-        """
-        room = self.room
-        lane = self.lanes.get(ticket.key)
-        if (
-            lane is None
-            and self.running < self.slots
-            and ticket.key not in room.by_key
-            and (not room.asleep_total or room.bears(ticket.shard))
-        ):
-            self._start_new(ticket)
-            return STARTS
-        if room.offers and ticket.shard in room.offers:
-            return REFUSED
-        if lane is None:
-            if room.depths[ticket.shard] >= room.queue_size or room.total >= room.depth_max:
-                return REFUSED
-            lane = Lane(ticket.key, ticket.shard, _READY, deque())
-            self.lanes[ticket.key] = lane
-            self.ready.append(lane)
-        elif room.depths[ticket.shard] >= room.queue_size or room.total >= room.depth_max:
-            return REFUSED
-        ticket.lane, ticket.state = lane, _WAITING
+    def put(self, ticket: LocalTicket, *, is_counted: bool) -> None:
+        """Give a job its place in its key's line."""
+        lane = self.by_key.get(ticket.key)
+        ticket.state, ticket.is_counted = _WAITING, is_counted
+        if lane is not None:
+            ticket.lane = lane
+            lane.jobs.append(ticket)
+            return
+        lane = ticket.lane = self.by_key[ticket.key] = Lane(self, ticket.key)
         lane.jobs.append(ticket)
-        room.depths[ticket.shard] += 1
-        room.total += 1
-        return WAITS
-
-    def accept_all(self, offer: Offer) -> bool:
-        """Give the jobs of an offer their places: all of them, or none."""
-        fits = self.room.is_first(offer) and self.room.fits(offer)
-        if fits or self._starts(offer):
-            self._enter(offer)
-            return True
-        return False
+        self.slots.put(lane, ticket.place)
 
     def put_barrier(self, barrier: LocalTicket) -> bool:
         """Put a barrier behind what its key has in line; False if that is nothing."""
-        lane = self.lanes.get(barrier.key)
-        if lane is None:
-            return False
-        barrier.lane, barrier.state = lane, _WAITING
-        lane.jobs.append(barrier)
-        return True
+        lane = self.by_key.get(barrier.key)
+        if lane is not None:
+            barrier.lane, barrier.state = lane, _WAITING
+            lane.jobs.append(barrier)
+        return lane is not None
 
-    def admit(self) -> None:
-        """Let in those who wait for room: in each shard first come, first in.
-
-        Past them, who has waited for no more than a slot and can have one: else who comes now
-        would have it, and they never.
-        """
-        self._admit_first()
-        while self.running < self.slots and (offer := self._startable()) is not None:
-            self._enter(offer)
-            for key in offer.keys:
-                self.room.turnstile.put_last(key)
-            self._admit_first()
-
-    def _admit_first(self) -> None:
-        room, offers = self.room, self.room.offers
-        again = True
-        while again:
-            again = False
-            for shard in list(offers):
-                if room.total >= room.depth_max and self.running >= self.slots:
-                    return  # nobody can get in, whichever shard they wait in
-                while (line := offers.get(shard)) and self.accept_all(line[0]):
-                    again = True
-
-    def _startable(self) -> Offer | None:
-        """Return an offer in line whose jobs all get a slot at once, if there is one."""
-        room = self.room
-        return room.turnstile.first(self.slots - self.running, room.bears, self.lanes)
-
-    def turn_away(self, error: InturnError, key: str | None = None) -> None:
-        """Refuse those who wait for room, or only those with a job of one key."""
-        room = self.room
-        for offer in room.waiting() if key is None else list(room.by_key.get(key, ())):
-            room.remove(offer)
-            offer.refused = error
-            if offer.signal is not None:
-                self.fired.append(offer.signal.fire)
-        if key is not None:
-            self.admit()
-
-    def _starts(self, offer: Offer) -> bool:
-        """Whether each job of an offer gets a slot at once, for which no room is needed."""
-        room, count = self.room, len(offer.tickets)
-        if count > self.slots - self.running or room.never_fits(offer):
-            return False
-        keys = offer.keys
-        return (
-            len(keys) == count
-            and all(key not in self.lanes and room.is_first_of(key, offer) for key in keys)
-            and all(room.bears(shard) for shard in offer.needs)
-        )
-
-    def _enter(self, offer: Offer) -> None:
-        self.room.remove(offer)
-        offer.accepted = True
-        if offer.signal is not None:
-            self.fired.append(offer.signal.fire)
-        for ticket in offer.tickets:
-            lane = self.lanes.get(ticket.key)
-            if lane is None and self.running < self.slots:
-                self.started.append(self._start_new(ticket))
-                continue
-            if lane is None:
-                lane = Lane(ticket.key, ticket.shard, _READY, deque())
-                self.lanes[ticket.key] = lane
-                self.ready.append(lane)
-            ticket.lane, ticket.state = lane, _WAITING
-            lane.jobs.append(ticket)
-            self.room.add(ticket.shard)
-
-    def _start_new(self, ticket: LocalTicket) -> Lane:
-        lane = Lane(ticket.key, ticket.shard, _HELD, deque(), ticket)
-        self.lanes[ticket.key] = lane
-        self.running += 1
-        ticket.lane, ticket.state = lane, _RUNNING
-        return lane
-
-    # Taking turns
-
-    def ended(self, lane: Lane) -> Lane | None:
-        """Go on after a lane's head has ended: return the lane that gets its slot, or None.
-
-        A key with more to do gets in line again behind the keys that are ready.
-        """
-        lane.head = None
-        jobs = lane.jobs
-        if jobs and (jobs[0].state is not _WAITING or jobs[0].place == NOWHERE):
-            self._pass_over(lane)
-        if jobs:
-            if not self.ready:
-                self._take(lane)
-                return lane
-            lane.state = _READY
-            self.ready.append(lane)
-        else:
-            del self.lanes[lane.key]
-            if self.room.by_key:
-                self.room.turnstile.release(lane.key)
-        return self._next()
-
-    def sleep(self, lane: Lane) -> Lane | None:
-        """Set a lane's failed head to wait; return the lane that gets its slot, or None."""
-        assert lane.head is not None
-        lane.state, lane.head.state = _SLEEPING, _RETRYING
-        self.room.fall_asleep(lane.shard)
-        return self._next()
-
-    def wake(self, lane: Lane) -> None:
-        """Let a lane that slept, or lost its sleeping head, run again when it gets a slot."""
-        lane.timer = None
-        if self.running < self.slots:
-            self.running += 1
-            self._take(lane)
-            self.started.append(lane)
-        else:
-            lane.state = _READY
-            self.ready.append(lane)
-
-    def _next(self) -> Lane | None:
-        """Give a slot that is free now to the first ready lane, or to nobody."""
-        ready = self.ready
-        while ready:
-            lane = ready.popleft()
-            if lane.head is None:
-                jobs = lane.jobs
-                if not jobs or jobs[0].state is not _WAITING or jobs[0].place == NOWHERE:
-                    self._pass_over(lane)
-                if not jobs:
-                    self.void -= 1
-                    continue
-            self._take(lane)
-            return lane
-        self.running -= 1
-        if self.room.offers:
-            self.admit()
+    def go_on(self, lane: Lane) -> int | None:
+        """Go on after a lane's head has ended: return where its next job runs, if it has one."""
+        lane.head, jobs = None, lane.jobs
+        while jobs:
+            if jobs[0].place != NOWHERE:
+                return jobs[0].place
+            self._reach(jobs.popleft())
+        del self.by_key[lane.key]
+        if self.admission.lines:
+            self.admission.admit()
+        self.look_for_end()
         return None
 
-    def _take(self, lane: Lane) -> None:
-        """Make the next job of a lane its running head."""
-        ticket, room = lane.head, self.room
-        slept = room.asleep_total
-        if ticket is None:
-            ticket = lane.head = lane.jobs.popleft()
-        else:
-            room.wake(lane.shard)
-        ticket.state = _RUNNING
-        lane.state = _HELD
-        room.depths[lane.shard] -= 1
-        room.total -= 1
-        if room.offers:
-            if slept:
-                self.admit()
-            else:  # no slot has come free, nor has anything slept that kept one from being taken
-                self._admit_first()
+    def sleep(self, lane: Lane) -> None:
+        """Set a lane's failed head to wait."""
+        assert lane.head is not None
+        lane.head.state, lane.head.is_counted, lane.is_asleep = State.RETRYING, True, True
+        self.asleep += 1
+        self.admission.fall_asleep(lane.head.shard)
 
-    def _pass_over(self, lane: Lane) -> None:
-        """Go past cancelled jobs and reached barriers at the front of a line."""
-        jobs = lane.jobs
-        while jobs:
-            first = jobs[0]
-            if first.state is not _WAITING:
-                lane.void -= 1
-            elif first.place == NOWHERE:
-                self._reach(first)
-            else:
-                return
-            jobs.popleft()
+    def wake(self, lane: Lane) -> None:
+        """Let a lane's head run again when it gets a slot."""
+        assert lane.head is not None
+        self._rise(lane, lane.head.shard)
+        self.slots.put(lane, lane.head.where)
 
-    def _reach(self, barrier: LocalTicket) -> None:
-        note = self.failed.pop(barrier.key, None)
-        if note is not None:
-            barrier.error = EarlierFailure(barrier.key, *note)
-        self.end_barrier(barrier)
-
-    def end_barrier(self, barrier: LocalTicket) -> None:
-        """Let those go on who wait at a barrier."""
-        barrier.state, barrier.lane = State.ENDED, None
-        self.fired += barrier.signals or ()
-
-    def _drop(self, lane: Lane) -> None:
-        """Take away a lane without a slot that has nothing to run any more.
-
-        One that was ready is passed over when its turn comes, or left out when the most are such:
-        so keys whose jobs are submitted and cancelled while all slots are busy are not kept.
-        """
-        del self.lanes[lane.key]
-        self.room.turnstile.release(lane.key)
-        if lane.state is _READY:
-            self.void += 1
-            if are_the_most(self.void, self.ready):
-                self.ready = deque(one for one in self.ready if one.jobs or one.head is not None)
-                self.void = 0
-
-    # Going out of line
-
-    def withdraw(self, ticket: LocalTicket) -> None:
+    def take_out(self, ticket: LocalTicket) -> None:
         """Take a job that waits, or waits to run again, out of line; its end is to be reported."""
         lane = ticket.lane
         assert lane is not None
-        if ticket.state is _RETRYING:
-            lane.head = None
-        else:
-            lane.void += 1
-            lane.leave_out_void()
-        self._take_out([ticket])
-        if lane.head is None:
-            self._pass_over(lane)
-            if not lane.jobs:
-                self._drop(lane)
-            elif lane.state is _SLEEPING:
-                self.wake(lane)
-        if self.room.offers:
-            self.admit()
+        ticket.state = State.ENDING
+        self.ending += 1
+        if ticket is not lane.head:
+            lane.jobs.remove(ticket)
+        was_asleep = lane.is_asleep and ticket is lane.head
+        if was_asleep:
+            self._rise(lane, ticket.shard)
+        if ticket.is_counted:
+            ticket.is_counted = False
+            self.admission.leave(ticket.shard)
+        if lane.head not in (None, ticket):
+            return
+        if (place := self.go_on(lane)) is None:
+            if not was_asleep:
+                self.slots.remove(lane)
+        elif was_asleep:
+            self.slots.put(lane, place)
 
-    def void_barrier(self, barrier: LocalTicket) -> None:
-        """Forget a barrier that nobody waits at any more."""
-        if barrier.state is _WAITING and barrier.lane is not None:
-            barrier.state = State.ENDED
-            barrier.lane.void += 1
-            barrier.lane.leave_out_void()
-        elif isinstance(barrier.error, EarlierFailure):  # reached, but nobody heard it
-            self.note(barrier.key, barrier.error.error, barrier.error.failures)
-
-    def halt(self, lane: Lane) -> tuple[list[LocalTicket], Lane | None]:
-        """End a lane on its failed head: return what was behind it, and who gets the slot."""
-        left = self._empty(lane)
-        lane.head = None
-        del self.lanes[lane.key]
-        self.room.turnstile.release(lane.key)
-        return left, self._next()
-
-    def abort(self) -> list[LocalTicket]:
-        """Take everything out of line that does not run."""
-        left: list[LocalTicket] = []
-        for lane in list(self.lanes.values()):
-            if lane.head is not None and lane.head.state is _RETRYING:
-                self._take_out([lane.head])
-                left.append(lane.head)
-                lane.head = None
-            left += self._empty(lane)
-            if lane.head is None:
-                del self.lanes[lane.key]
-                self.room.turnstile.release(lane.key)
-        self.ready.clear()
-        self.void = 0
-        return left
-
-    def _empty(self, lane: Lane) -> list[LocalTicket]:
+    def empty(self, lane: Lane) -> list[LocalTicket]:
         """Take what is behind a lane's head out of line; barriers learn what had failed."""
-        waiting = [one for one in lane.jobs if one.state is _WAITING]
+        left = [one for one in lane.jobs if one.place != NOWHERE]
+        barriers = [one for one in lane.jobs if one.place == NOWHERE]
         lane.jobs.clear()
-        lane.void = 0
-        left = [one for one in waiting if one.place != NOWHERE]
-        self._take_out(left)
-        for barrier in waiting:
-            if barrier.place == NOWHERE:
-                count, error = self.failed.get(lane.key, (max(1, len(left)), "not run"))
-                barrier.error = EarlierFailure(lane.key, count, error)
-                self.end_barrier(barrier)
+        for ticket in left:
+            ticket.state = State.ENDING
+            if ticket.is_counted:
+                ticket.is_counted = False
+                self.admission.uncount(ticket.shard)
+        self.ending += len(left)
+        for barrier in barriers:
+            count, error = self.failed.get(lane.key, (max(1, len(left)), "not run"))
+            self._end(barrier, EarlierFailure(lane.key, count, error))
         return left
 
-    def _take_out(self, tickets: Sequence[LocalTicket]) -> None:
-        for ticket in tickets:
-            if ticket.state is _RETRYING:
-                self.room.wake(ticket.shard)
-            ticket.state = State.ENDING
-            self.room.depths[ticket.shard] -= 1
-        self.room.total -= len(tickets)
-        self.ending += len(tickets)
+    def abort(self) -> tuple[list[LocalTicket], list[Lane]]:
+        """Take everything out of line that does not run; return it, and the lanes that run."""
+        left: list[LocalTicket] = []
+        for lane in list(self.by_key.values()):
+            behind = self.empty(lane)
+            if lane.head is not None and lane.head.state in (_WAITING, State.RETRYING):
+                left.append(lane.head)
+                self.take_out(lane.head)
+            elif lane.head is None:
+                self.go_on(lane)
+                self.slots.remove(lane)
+            left += behind
+        return left, list(self.by_key.values())
 
-    # Failures, for barriers
+    def look_for_end(self) -> None:
+        """Say that all has ended, if someone wants to know and it has."""
+        if self.when_drained is not None and not (self.by_key or self.ending):
+            self.when_drained()
+
+    # Failures and barriers
 
     def note(self, key: str, error: str, count: int = 1) -> None:
         """Keep a key's failure until a barrier tells it. Of very many keys, the last are kept."""
@@ -385,3 +222,26 @@ class Lanes:
         self.failed[key] = (before + count, first)
         if len(self.failed) > bounds.FAILED_KEYS_MAX:
             self.failed.popitem(last=False)
+
+    def forget_barrier(self, barrier: LocalTicket) -> None:
+        """Forget a barrier that nobody waits at any more."""
+        if barrier.state is _WAITING:
+            assert barrier.lane is not None
+            barrier.lane.jobs.remove(barrier)
+            barrier.state = State.ENDED
+        elif isinstance(barrier.error, EarlierFailure):  # reached, but nobody heard it
+            self.note(barrier.key, barrier.error.error, barrier.error.failures)
+
+    def _reach(self, barrier: LocalTicket) -> None:
+        note = self.failed.pop(barrier.key, None)
+        self._end(barrier, None if note is None else EarlierFailure(barrier.key, *note))
+
+    def _end(self, barrier: LocalTicket, error: EarlierFailure | None) -> None:
+        barrier.error, barrier.state, barrier.lane = error, State.ENDED, None
+        for signal in barrier.signals or ():
+            signal()
+
+    def _rise(self, lane: Lane, shard: int) -> None:
+        lane.is_asleep = False
+        self.asleep -= 1
+        self.admission.wake(shard)

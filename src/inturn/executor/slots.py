@@ -108,9 +108,9 @@ class Slots:
     So jobs that never wait keep one slot busy, however many there are.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, lock: threading.Lock | None = None) -> None:
         self.count = count
-        self.lock = threading.Lock()
+        self.lock = lock or threading.Lock()
         self.on_loop: set[Slot] = set()
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._free = count  # slots that nobody has
@@ -151,6 +151,17 @@ class Slots:
             else:
                 self._waiting[place].extend([lane] * jobs)
             self._call(place)
+
+    def put(self, lane: Lane, place: int) -> None:
+        """Let a lane stand in line for a slot, as ``add`` does. With ``lock`` held."""
+        self._waiting[place].append(lane)
+        self._call(place)
+
+    def remove(self, lane: Lane) -> None:
+        """Take a lane out of line. With ``lock`` held."""
+        for line in self._waiting:
+            with suppress(ValueError):
+                line.remove(lane)
 
     def of(self, lane: Lane) -> list[Slot]:
         """Return the slots on the loop that run jobs of a lane. On the loop's thread."""
@@ -299,7 +310,7 @@ class Slots:
                     slot.job = None
                     if isinstance(error, KeyboardInterrupt):
                         raise error  # a person wants the program to stop: the loop must know
-                    error = None  # else this frame and the error's traceback hold each other
+                    value = error = None  # else this frame and the traceback hold each other
                     if interrupted():
                         return
                     if monotonic() > until:

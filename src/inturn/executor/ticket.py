@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
-from inturn.executor.home import LoopSignal, ThreadSignal
 from inturn.executor.settings import Seconds, seconds
+from inturn.executor.slots import ON_LOOP
+from inturn.executor.wakeups import LoopWakeup, ThreadWakeup
 from inturn.model.errors import JobFailed
 from inturn.policy.raised import describe, is_a
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from inturn.executor.completions import Completions
-    from inturn.executor.lane import Lane
-    from inturn.executor.turns import Turns
+    from inturn.executor.job_ends import JobEnds
+    from inturn.executor.lanes import Lane
 
     Value = TypeVar("Value", covariant=True, default=Any)  # the executor looks at no value
 else:
@@ -47,7 +47,7 @@ _ENDED = (
 )  # looked up once: to find a member in its class takes longer than to compare it
 
 
-class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
+class LocalTicket(msgspec.Struct, Generic[Value], eq=False, weakref=True):
     """A job of an executor and its one outcome. Only the executor writes to it.
 
     ``value`` is what the job returned, ``error`` what it failed with for good; both are None until
@@ -59,17 +59,16 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     call: Callable[[], Any] | None
     place: int
     context: Context | None  # None: an empty one
-    turns: Turns
-    completions: Completions | None = None
+    ends: JobEnds
     state: State = State.OFFERED
     attempts: int = 0
     value: Any = None
     error: BaseException | None = None
     cancel_why: str | None = None
     lane: Lane | None = None
+    is_counted: bool = False  # whether it takes room
     signals: list[Callable[[], None]] | None = None
-    # What a def returned, to be awaited in the context in which that ran.
-    begun: tuple[CoroutineType[Any, Any, Any], Context] | None = None
+    begun: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
     trace: TracebackType | None = None  # of the error, as it ended with it
 
     @property
@@ -96,24 +95,24 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
             self._check_ends("result", patience)
-            signal = LoopSignal(self.turns.home)
-            if self.turns.on_end(self, signal.fire):
+            signal = LoopWakeup()
+            if self.ends.on_end(self, signal.fire):
                 try:
                     await signal.wait(patience)
                 finally:
-                    self.turns.forget(self, signal.fire)
+                    self.ends.forget(self, signal.fire)
         return self._outcome(patience)
 
     def result_sync(self, timeout: Seconds | None = None) -> Value:
         """Wait for the outcome on a thread that runs no loop."""
         patience = None if timeout is None else _patience(timeout)
         if self.state is not _ENDED:
-            self.turns.check_may_block("result_sync")
+            self.ends.check_may_block("result_sync")
             self._check_ends("result_sync", patience)
-            signal = ThreadSignal()
-            if self.turns.on_end(self, signal.fire):
+            signal = ThreadWakeup()
+            if self.ends.on_end(self, signal.fire):
                 signal.wait(patience)
-                self.turns.forget(self, signal.fire)
+                self.ends.forget(self, signal.fire)
         return self._outcome(patience)
 
     def cancel(self) -> bool:
@@ -125,7 +124,12 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         """
         if self.state is _ENDED:
             return False
-        return self.turns.cancel(self, "its submitter took it back")
+        return self.ends.cancel(self, "its submitter took it back")
+
+    @property
+    def where(self) -> int:
+        """Where it is to run."""
+        return self.place if self.begun is None else ON_LOOP
 
     def __repr__(self) -> str:
         tried = f", attempt {self.attempts}" if self.attempts else ""
@@ -135,7 +139,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     def _check_ends(self, verb: str, timeout: float | None) -> None:
         """Refuse a wait without end: of a job for itself, or for one that stands behind it."""
         if timeout is None and self.state is not State.ENDING:
-            self.turns.check_not_own(verb, self.key)
+            self.ends.check_not_own(verb, self.key)
 
     def _outcome(self, timeout: float | None) -> Value:
         if self.state is not _ENDED:

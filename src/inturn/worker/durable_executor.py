@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from inturn.executor.call import pairs_of
+from inturn.executor.job_call import pairs_of
 from inturn.executor.report import ErrorHandler, Failure, check_error_handler, checked_listeners
 from inturn.executor.settings import Seconds, seconds
 from inturn.log import guarded, log_event, log_executor_ended, log_listener_failure

@@ -8,6 +8,7 @@ from functools import partial
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any, Protocol, TypeVar
 
+from inturn.executor.slots import ON_LOOP, ON_THREAD
 from inturn.model.admissible import listed, shown
 from inturn.model.callables import how_called, is_async, yields
 from inturn.model.errors import BadInput
@@ -29,8 +30,6 @@ Call = Callable[[], Any]
 Plain = Callable[[], Value] | Runs[Value]
 Async = Callable[[], Coroutine[Any, Any, Value]] | Runs[Coroutine[Any, Any, Value]]
 
-ON_LOOP = 0
-ON_THREAD = 1
 NOWHERE = 2  # a barrier: it has its place in line, and nothing runs
 
 _CO_COROUTINE = inspect.CO_COROUTINE

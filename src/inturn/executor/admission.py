@@ -1,0 +1,196 @@
+"""Who is let in: how many jobs may wait, in each shard and in all, and who waits for room."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from inturn.executor.settings import ExecutorSettings
+from inturn.executor.ticket import LocalTicket
+from inturn.executor.wakeups import Wakeup
+from inturn.model.errors import EnqueueTimeout, InturnError, ShardFull
+
+if TYPE_CHECKING:
+    from inturn.executor.lanes import Lanes
+
+
+class Offer:
+    """Jobs that someone wants accepted, all or none."""
+
+    __slots__ = ("is_accepted", "needs", "refused", "tickets", "wakeup")
+
+    def __init__(self, tickets: list[LocalTicket]) -> None:
+        self.tickets = tickets
+        self.needs = Counter(ticket.shard for ticket in tickets)
+        self.wakeup: Wakeup | None = None
+        self.is_accepted = False
+        self.refused: InturnError | None = None  # why, if something came up while they waited
+
+
+class Admission:
+    """The bounds on what waits, and a line of those who wait for room, one for each shard.
+
+    A key without jobs that gets a free slot at once needs no room. Of those in line only the first
+    may enter. The lock that the slots have is held around all of it.
+    """
+
+    def __init__(self, lanes: Lanes, settings: ExecutorSettings) -> None:
+        self.queue_size, self.depth_max = settings.queue_size, settings.depth_max
+        self.depths = [0] * settings.shards
+        self.total = 0
+        self._asleep = [0] * settings.shards  # of the depths: what waits to run again
+        self.lines: dict[int, deque[Offer]] = {}  # only shards where someone waits
+        self._lanes = lanes
+
+    # Coming in
+
+    def take(self, ticket: LocalTicket) -> bool:
+        """Accept a job, if there is a slot or room for it and nobody is to come before it."""
+        lanes, shard = self._lanes, ticket.shard
+        line = self.lines.get(shard) if self.lines else None
+        if ticket.key not in lanes.by_key and lanes.free > 0 and self._bears(shard, line):
+            if line and any(one.key == ticket.key for offer in line for one in offer.tickets):
+                return False
+            lanes.put(ticket, is_counted=False)
+        elif line or self.depths[shard] >= self.queue_size or self.total >= self.depth_max:
+            return False
+        else:
+            self.depths[shard] += 1
+            self.total += 1
+            lanes.put(ticket, is_counted=True)
+        return True
+
+    def take_all(self, offer: Offer) -> bool:
+        """Accept the jobs of an offer, all or none, if it is the first in line or there is none."""
+        if any(self.lines[shard][0] is not offer for shard in offer.needs if shard in self.lines):
+            return False
+        if not self._fits(offer):
+            [first, *more] = offer.tickets
+            lanes = self._lanes
+            if more or first.key in lanes.by_key or lanes.free < 1:
+                return False
+            if not self._bears(first.shard, None):
+                return False
+            lanes.put(first, is_counted=False)
+        else:
+            for ticket in offer.tickets:
+                is_started = ticket.key not in self._lanes.by_key and self._lanes.free > 0
+                if not is_started:
+                    self.depths[ticket.shard] += 1
+                    self.total += 1
+                self._lanes.put(ticket, is_counted=not is_started)
+        self.remove(offer)
+        offer.is_accepted = True
+        if offer.wakeup is not None:
+            offer.wakeup.fire()
+        return True
+
+    def never_fits(self, offer: Offer) -> bool:
+        """Whether an offer is too large for an executor that is empty."""
+        return len(offer.tickets) > self.depth_max or any(
+            count > self.queue_size for count in offer.needs.values()
+        )
+
+    def _fits(self, offer: Offer) -> bool:
+        return self.total + len(offer.tickets) <= self.depth_max and all(
+            self.depths[shard] + count <= self.queue_size for shard, count in offer.needs.items()
+        )
+
+    def _bears(self, shard: int, line: deque[Offer] | None) -> bool:
+        """Whether a job may run without room, though it may fail and wait to run again.
+
+        Only if what does so already leaves room for who stands first in line: else those who come
+        and fail would keep that out for ever, and nothing would bound how many they are.
+        """
+        if not self._lanes.asleep:
+            return True
+        needed, in_all = (line[0].needs[shard], len(line[0].tickets)) if line else (1, 1)
+        return (
+            self._asleep[shard] + needed <= self.queue_size
+            and self._lanes.asleep + in_all <= self.depth_max
+        )
+
+    # The line
+
+    def wait(self, offer: Offer) -> None:
+        """Put an offer at the end of the line of each of its shards."""
+        for shard in offer.needs:
+            self.lines.setdefault(shard, deque()).append(offer)
+
+    def remove(self, offer: Offer) -> None:
+        """Take an offer out of every line it is in."""
+        for shard in offer.needs:
+            line = self.lines.get(shard)
+            if line is not None and offer in line:
+                line.remove(offer)
+                if not line:
+                    del self.lines[shard]
+
+    def admit(self) -> None:
+        """Let in those who wait for room: in each shard first come, first in."""
+        again = True
+        while again:
+            again = False
+            for shard in list(self.lines):
+                while (line := self.lines.get(shard)) and self.take_all(line[0]):
+                    again = True
+
+    def turn_away(self, error: InturnError, key: str | None = None) -> None:
+        """Refuse those who wait for room, or only those with a job of one key."""
+        waiting = {id(offer): offer for line in self.lines.values() for offer in line}
+        for offer in waiting.values():
+            if key is None or any(ticket.key == key for ticket in offer.tickets):
+                self.remove(offer)
+                offer.refused = error
+                if offer.wakeup is not None:
+                    offer.wakeup.fire()
+        if key is not None and self.lines:
+            self.admit()
+
+    # Counting what waits
+
+    def leave(self, shard: int) -> None:
+        """Count a job that waits no longer, and let in who waited for its place."""
+        self.uncount(shard)
+        if self.lines:
+            self.admit()
+
+    def uncount(self, shard: int) -> None:
+        """Count a job that waits no longer."""
+        self.depths[shard] -= 1
+        self.total -= 1
+
+    def fall_asleep(self, shard: int) -> None:
+        """Count a job that waits to run again."""
+        self.depths[shard] += 1
+        self.total += 1
+        self._asleep[shard] += 1
+        if self.lines:
+            self.admit()  # a slot is free
+
+    def wake(self, shard: int) -> None:
+        """Count a job no longer as one that waits to run again; it waits for a slot still."""
+        self._asleep[shard] -= 1
+
+    def complaint(self, offer: Offer, waited_seconds: float) -> ShardFull:
+        """Return the error for who found no room: in a shard, in all of them, or behind others."""
+        ticket, is_total = self._refused_by(offer)
+        if is_total:
+            length, capacity, added = self.total, self.depth_max, len(offer.tickets)
+        else:
+            length, capacity = self.depths[ticket.shard], self.queue_size
+            added = offer.needs[ticket.shard]
+        told = (ticket.key, ticket.shard, length, capacity, added)
+        if waited_seconds > 0:
+            return EnqueueTimeout(*told, waited_seconds, is_total=is_total)
+        return ShardFull(*told, is_total=is_total)
+
+    def _refused_by(self, offer: Offer) -> tuple[LocalTicket, bool]:
+        """Return a ticket whose shard keeps an offer out, and whether all shards together do."""
+        for ticket in offer.tickets:
+            if self.depths[ticket.shard] + offer.needs[ticket.shard] > self.queue_size:
+                return ticket, False
+        if self.total + len(offer.tickets) > self.depth_max:
+            return offer.tickets[0], True
+        behind = (ticket for ticket in offer.tickets if ticket.shard in self.lines)
+        return next(behind, offer.tickets[0]), False
