@@ -134,6 +134,7 @@ async def test_a_barrier_that_is_cancelled_takes_no_failure_along() -> None:
 async def test_a_barrier_that_is_cancelled_as_it_is_reached_leaves_its_failure_to_the_next() -> (
     None
 ):
+    barrier: asyncio.Task[None]
     gate = asyncio.Event()
     async with Running(max_attempts=1, error_handler=lambda failure: barrier.cancel()) as executor:
 

@@ -170,7 +170,7 @@ async def test_four_times_as_many_jobs_that_run_take_four_times_the_steps_to_can
         async with Running(slots=jobs, error_handler=lambda failure: None) as executor:
             for number in range(jobs):
                 await executor.submit(f"key-{number}", asyncio.Event().wait)
-            while len(executor._lanes.slots.on_loop) < jobs:  # noqa: ASYNC110 - until all of them wait
+            while len(executor._lanes.slots.on_loop) < jobs:  # noqa: ASYNC110 - until all wait
                 await asyncio.sleep(0)
             with Steps() as steps:
                 await executor.stop(timeout=0)

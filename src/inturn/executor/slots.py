@@ -317,7 +317,7 @@ class Slots:
                         if given or again == ON_LOOP:
                             await asyncio.sleep(0)
                         until = monotonic() + HOG_SECONDS_MAX
-                holds, again = False, None
+                holds, again, lane, job = False, None, None, None  # what it ran is not kept
                 if slot.parked is None:
                     return
                 await slot.parked
