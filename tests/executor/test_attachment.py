@@ -72,24 +72,3 @@ async def test_a_job_that_is_not_cancelled_leaves_alone_what_it_submitted(way: s
         assert not parts[0].ended
         gate.set()
         assert await parts[0].result(SECONDS_MAX) is True
-
-
-async def test_the_next_job_of_a_slot_has_nothing_of_the_one_before() -> None:
-    gate, begun = asyncio.Event(), asyncio.Event()
-    async with Running(slots=2) as executor:
-        parts: list[LocalTicket] = []
-
-        async def first() -> None:
-            parts.append(await executor.submit("part", gate.wait, detached=False))
-
-        async def second() -> None:
-            begun.set()
-            await gate.wait()
-
-        await executor.run("parent", first)
-        ticket = await executor.submit("parent", second)
-        await asyncio.wait_for(begun.wait(), SECONDS_MAX)
-        ticket.cancel()
-        assert isinstance(await ended_with(ticket), JobCancelled)
-        assert not parts[0].ended
-        gate.set()

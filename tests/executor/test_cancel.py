@@ -16,7 +16,6 @@ import pytest
 import inturn
 from inturn.executor import LocalTicket
 from inturn.executor.slots import SlotThread
-from inturn.executor.wakeups import ThreadWakeup
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from tests.executor.support import (
@@ -26,7 +25,6 @@ from tests.executor.support import (
     Seen,
     ended_with,
     jump,
-    waiting_thread_job,
 )
 
 
@@ -80,46 +78,6 @@ async def test_004_12_cancelled_as_room_comes_free_a_job_is_taken_back_and_repor
             await submitting
         second.set()
     assert [type(failure.error) for failure in seen.failures] == [JobCancelled]
-
-
-@pytest.mark.parametrize("has_room", [False, True], ids=["no room yet", "as room comes free"])
-async def test_a_thread_that_is_interrupted_while_it_waits_for_room_takes_its_job_back(
-    monkeypatch: pytest.MonkeyPatch, has_room: bool
-) -> None:
-    seen = Seen()
-    waits, interrupted = threading.Event(), threading.Event()
-    gate, second = asyncio.Event(), asyncio.Event()
-    ran: list[str] = []
-
-    def interrupt(signal: ThreadWakeup, seconds: float | None = None) -> None:
-        waits.set()
-        assert interrupted.wait(SECONDS_MAX)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ThreadWakeup, "wait", interrupt)
-    async with Running(
-        shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX, error_handler=seen.handle
-    ) as executor:
-
-        def submit() -> None:
-            with pytest.raises(KeyboardInterrupt):
-                executor.submit_sync("one", lambda: ran.append("no"))
-
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", second.wait)
-        submitting = asyncio.create_task(asyncio.to_thread(submit))
-        await asyncio.to_thread(waits.wait)
-        if has_room:
-            gate.set()
-            while executor._lanes.admission.lines:  # noqa: ASYNC110 - until its job was accepted
-                await asyncio.sleep(0)
-        interrupted.set()
-        await submitting
-        gate.set()
-        second.set()
-        assert await executor.run("one", fine) == "fine"  # whoever stood in line before it got in
-    assert not ran
-    assert [type(failure.error) for failure in seen.failures] == [JobCancelled] * has_room
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -243,44 +201,6 @@ def test_004_12_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_mo
     assert len(seen.failures) == 1
 
 
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
-async def test_a_job_that_is_cancelled_while_its_failure_is_looked_at_is_not_retried(
-    is_async: bool,
-) -> None:
-    seen = Seen()
-    ran: list[str] = []
-
-    class Cancels(Exception):
-        """Is read when it is decided what becomes of the job, after the first look at it."""
-
-        def __str__(self) -> str:
-            if "read" not in ran:
-                ran.append("read")
-                assert ticket.cancel()
-            return "it failed"
-
-    def on_thread() -> None:
-        ran.append("ran")
-        raise Cancels
-
-    async def on_loop() -> None:
-        on_thread()
-
-    long = SECONDS_MAX * 2
-    async with Running(
-        base_backoff=long, max_interval=long, jitter=0.0, listeners=[seen.listen]
-    ) as executor:
-        gate = threading.Event()
-        await executor.submit("one", waiting_thread_job(gate))
-        ticket = await executor.submit("one", on_loop if is_async else on_thread)
-        gate.set()  # not before the job has its ticket
-        error = await ended_with(ticket)
-    assert isinstance(error, JobCancelled)
-    assert isinstance(error.__cause__, Cancels)
-    assert ran == ["ran", "read"]
-    assert not seen.of(events.Retried)
-
-
 async def test_a_running_coroutine_is_cancelled_and_may_clean_up() -> None:
     seen = Seen()
     cleaned: list[str] = []
@@ -300,21 +220,6 @@ async def test_a_running_coroutine_is_cancelled_and_may_clean_up() -> None:
         assert await (await executor.submit("one", fine)).result(SECONDS_MAX) == "fine"
     assert cleaned == ["up"]
     assert len(seen.failures) == 1
-
-
-async def test_a_coroutine_that_ends_well_although_cancelled_is_done() -> None:
-    async def job() -> str:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            return "finished anyway"
-        return "no"
-
-    async with Running() as executor:
-        ticket = await executor.submit("one", job)
-        await asyncio.sleep(0.01)
-        ticket.cancel()
-        assert await ticket.result(SECONDS_MAX) == "finished anyway"
 
 
 async def test_a_thread_is_told_and_is_not_retried() -> None:

@@ -10,20 +10,16 @@ import subprocess
 import sys
 import textwrap
 import threading
-from datetime import timedelta
-from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pytest
 
-from inturn.executor import Failure, LocalTicket
 from inturn.model import events
 from inturn.model.errors import (
     EarlierFailure,
     JobCancelled,
     KeyHalted,
-    OutOfBounds,
     TooManyHalted,
 )
 from inturn.policy.retry import Reject, RetryLater
@@ -189,26 +185,6 @@ async def test_whatever_a_listener_raises_slots_go_on(
     assert "a listener failed" in caplog.text
 
 
-@pytest.mark.parametrize("where", ["listener", "handler"])
-def test_ctrl_c_inside_a_listener_or_handler_reaches_the_program(where: str) -> None:
-    tickets: list[LocalTicket] = []
-
-    def interrupted(event: object) -> None:
-        if isinstance(event, events.Failed | Failure):
-            raise KeyboardInterrupt
-
-    async def main() -> None:
-        listeners, handler = ([interrupted], None) if where == "listener" else ([], interrupted)
-        executor = Running(max_attempts=1, listeners=listeners, error_handler=handler)
-        tickets.append(await executor.submit("one", Failing(1)))
-        tickets.append(await executor.submit("two", asyncio.Event().wait))
-        await asyncio.sleep(SECONDS_MAX)
-
-    with pytest.raises(KeyboardInterrupt):
-        jump(main)
-    assert [type(ticket.error) for ticket in tickets] == [ValueError, JobCancelled]
-
-
 async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with Running(max_attempts=1) as executor:
         await executor.submit("one", Failing(1, ValueError("the reason")))
@@ -319,59 +295,11 @@ def test_what_is_not_counted_leaves_all_attempts_to_what_is() -> None:
     jump(main)
 
 
-@pytest.mark.parametrize(
-    "after",
-    [float("nan"), Decimal("nan"), timedelta(seconds=5), "30", None, 10**400],
-    ids=lambda after: type(after).__name__,
-)
-def test_what_is_no_time_to_come_back_after_is_refused_where_it_is_said(after: Any) -> None:
-    with pytest.raises(OutOfBounds, match="after must be a number of seconds, not "):
-        RetryLater(after=after)
-
-
 class Unprepared(RetryLater):
     """Says when to come back without asking the class it comes from."""
 
     def __init__(self, after: Any) -> None:
         self.after, self.reason, self.counted = after, "busy", False
-
-
-@pytest.mark.parametrize(
-    ("error", "delays"),
-    [
-        (RetryLater(after=-5), [0.0]),
-        (RetryLater(after=float("inf")), [86_400.0]),
-        (RetryLater(after=Decimal("0.5")), [0.5]),  # type: ignore[arg-type]
-        (Unprepared(float("nan")), [0.0]),
-        (Unprepared("soon"), None),
-    ],
-    ids=["past", "never", "decimal", "nan", "text"],
-)
-@pytest.mark.parametrize("stepped", [False, True], ids=["at once", "after a wait"])
-def test_a_time_to_come_back_that_cannot_be_leaves_the_slot_as_it_is(
-    error: Exception, delays: list[float] | None, stepped: bool
-) -> None:
-    seen = Seen()
-    runs: list[str] = []
-
-    async def job() -> str:
-        runs.append("ran")
-        if stepped:
-            await asyncio.sleep(0)
-        if len(runs) == 1:
-            raise error
-        return "came back"
-
-    async def main() -> None:
-        async with Running(slots=1, listeners=[seen.listen]) as executor:
-            ticket = await executor.submit("one", job)
-            behind = await executor.submit("two", fine)
-            assert await behind.result(SECONDS_MAX) == "fine"
-            [end] = await asyncio.gather(ticket.result(), return_exceptions=True)
-            assert end == ("came back" if delays else error)
-
-    jump(main)
-    assert [event.delay_seconds for event in seen.of(events.Retried)] == (delays or [])
 
 
 async def test_a_failed_job_holds_back_its_key_and_nothing_overtakes() -> None:

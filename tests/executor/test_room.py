@@ -132,16 +132,6 @@ async def test_all_shards_together_are_bounded() -> None:
         await (await waiting).result(SECONDS_MAX)
 
 
-async def test_all_shards_together_are_bounded_for_a_key_that_has_a_line() -> None:
-    gate = asyncio.Event()
-    async with Running(slots=1, queue_size=10, depth_max=1, enqueue_timeout=0) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", fine)
-        with pytest.raises(ShardFull, match="raise depth_max"):
-            await executor.submit("one", fine)
-        gate.set()
-
-
 async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
     gate = asyncio.Event()
     async with Running(slots=1, queue_size=10, depth_max=3) as executor:
@@ -150,50 +140,6 @@ async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
         with pytest.raises(ShardFull, match="never fit"):
             await asyncio.wait_for(executor.submit_many(batch, timeout="1h"), SECONDS_MAX)
         gate.set()
-
-
-async def test_all_shards_together_are_bounded_for_a_batch_too() -> None:
-    gate = asyncio.Event()
-    async with Running(
-        shards=4, slots=1, queue_size=10, depth_max=3, enqueue_timeout=0
-    ) as executor:
-        keys = [keys_of_one_shard(executor, 1, shard)[0] for shard in range(4)]
-        for key in keys[:3]:  # the first has the slot
-            await executor.submit(key, gate.wait)
-        with pytest.raises(ShardFull, match="all its shards") as caught:
-            await executor.submit_many([(keys[2], fine), (keys[3], fine)])
-        full = caught.value
-        assert (full.shard, full.length, full.capacity, full.added) == (2, 2, 3, 2)
-        with pytest.raises(ShardFull, match=r"never fit.*raise depth_max"):
-            await executor.submit_many([(key, fine) for key in keys])
-        assert sum(executor.depths()) == 2
-        await executor.submit_many([(keys[3], fine)])
-        assert sum(executor.depths()) == 3
-        gate.set()
-
-
-async def test_all_shards_together_are_bounded_for_who_waited_too() -> None:
-    gates = [asyncio.Event() for _ in range(3)]
-    async with Running(shards=4, slots=1, queue_size=10, depth_max=2) as executor:
-        keys = [keys_of_one_shard(executor, 1, shard)[0] for shard in range(4)]
-        for key, gate in zip(keys, gates, strict=False):
-            await executor.submit(key, gate.wait)
-        pair = asyncio.create_task(
-            executor.submit_many([(keys[2], fine), (keys[3], fine)], timeout=SECONDS_MAX)
-        )
-        await asyncio.sleep(0)
-        gates[0].set()
-        await executor.barrier(keys[0])
-        assert executor.depths() == [0, 0, 1, 0], "room for one is none for two"
-        assert not pair.done()
-        with pytest.raises(EnqueueTimeout, match=r"all its shards.*none came free in"):
-            await executor.submit_many([(keys[0], fine)] * 2, timeout="10ms")
-        gates[1].set()
-        tickets = await pair
-        assert sum(executor.depths()) == 2
-        gates[2].set()
-        for ticket in tickets:
-            await ticket.result(SECONDS_MAX)
 
 
 async def test_who_found_room_only_behind_others_is_told_so() -> None:

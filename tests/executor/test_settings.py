@@ -205,11 +205,6 @@ def test_what_cannot_listen_or_draw_is_refused_when_it_is_given(
         inturn.Executor(**settings)
 
 
-def test_listeners_may_be_gone_through_once() -> None:
-    executor = inturn.Executor(listeners=iter([print]))  # type: ignore[call-overload]
-    assert executor._ends.listeners == (print,)
-
-
 def test_an_error_handler_must_be_a_plain_function() -> None:
     async def handler(failure: object) -> None: ...
 
@@ -256,17 +251,6 @@ class Durable(inturn.DurableExecutor):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.is_mine = True
-
-
-def test_a_subclass_is_made_as_what_it_is() -> None:
-    app = inturn.App("sqlite:///:memory:")
-    local, durable = Local(slots=3), Durable(app=app, slots=3)
-    assert (type(local), type(durable)) == (Local, Durable)
-    assert local.is_mine
-    assert durable.is_mine
-    assert type(Local.from_environment({})) is Local
-    assert type(inturn.Executor(app=app)) is inturn.DurableExecutor
-    assert type(inturn.Executor.from_environment({}, app=app)) is inturn.DurableExecutor
 
 
 def test_a_subclass_without_a_store_takes_no_app() -> None:

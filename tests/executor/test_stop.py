@@ -8,7 +8,6 @@ import gc
 import logging
 import threading
 import time
-import traceback
 import warnings
 from queue import SimpleQueue
 from typing import Any
@@ -409,22 +408,6 @@ async def test_threads_have_ended_when_a_stop_returns() -> None:
     assert not set(threads()) - before
 
 
-def test_nothing_is_said_of_jobs_that_were_cancelled_where_there_were_none(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seen = Seen()
-
-    async def main() -> None:
-        executor = inturn.Executor(listeners=[seen.listen])
-        await executor.run("one", lambda: None)
-
-    with caplog.at_level("INFO", "inturn.executor"):
-        asyncio.run(main())
-    assert not [one for one in caplog.records if one.levelname == "WARNING"]
-    assert "stopped: everything accepted has ended" in caplog.text
-    assert not seen.of(events.Aborted)
-
-
 def test_that_everything_has_ended_is_not_said_while_a_def_runs_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -448,57 +431,3 @@ def test_that_everything_has_ended_is_not_said_while_a_def_runs_on(
     tickets[0].result_sync(SECONDS_MAX)
     assert "has ended" not in caplog.text
     assert len(seen.of(events.Stopped)) == 1
-
-
-def test_of_a_def_that_runs_on_is_said_that_it_was_asked_and_not_that_it_was_cancelled(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seen = Seen()
-    begun, gate = threading.Event(), threading.Event()
-    tickets: list[LocalTicket] = []
-
-    def job() -> str:
-        begun.set()
-        assert gate.wait(SECONDS_MAX)
-        return "well"
-
-    async def main(behind: int) -> None:
-        executor = inturn.Executor(slots=1, listeners=[seen.listen])
-        tickets.append(await executor.submit("one", job))
-        for _ in range(behind):
-            await executor.submit("one", fine)
-        assert begun.wait(SECONDS_MAX)
-
-    for behind in (2, 0):
-        begun.clear()
-        asyncio.run(main(behind))
-    gate.set()
-    assert [ticket.result_sync(SECONDS_MAX) for ticket in tickets] == ["well", "well"]
-    assert [(one.cancelled, one.asked) for one in seen.of(events.Aborted)] == [(2, 1), (0, 1)]
-    why = "its event loop ended before the executor was stopped"
-    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
-        f"2 jobs were cancelled, 1 that run were asked to end: {why}",
-        f"1 that run were asked to end: {why}",
-    ]
-
-
-async def test_each_who_is_turned_away_by_a_stop_gets_a_trace_of_its_own() -> None:
-    gate = asyncio.Event()
-    executor = inturn.Executor(shards=1, slots=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
-    await executor.submit("one", gate.wait)
-    await executor.submit("one", fine)
-    lengths: list[int] = []
-
-    async def submit() -> None:
-        try:
-            await executor.submit("one", fine)
-        except ExecutorClosed as error:
-            lengths.append(len(traceback.extract_tb(error.__traceback__)))
-
-    waiting = [asyncio.create_task(submit()) for _ in range(5)]
-    await asyncio.sleep(0.01)
-    gate.set()
-    await executor.stop()
-    await asyncio.wait(waiting)
-    assert len(lengths) == 5
-    assert len(set(lengths)) == 1, lengths
