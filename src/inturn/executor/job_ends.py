@@ -131,8 +131,7 @@ class JobEnds:
             delay = 0.0 if isnan(delay) else min(max(delay, 0.0), bounds.WAIT_SECONDS_MAX)
             return Retry(delay, verdict.error, bool(verdict.counted))
         except BaseException as trouble:  # of the error, of a class in permanent, of random
-            self._pass_on(guarded(log_undecided, ticket.key, trouble))
-            self._pass_on(trouble)
+            guarded(log_undecided, ticket.key, trouble)
             return None
 
     def _set_timer(self, lane: Lane, ticket: LocalTicket, delay: float) -> None:
@@ -195,7 +194,6 @@ class JobEnds:
             handler(Failure(ticket.key, ticket.shard, ticket.attempts, error))
         except BaseException as failed:  # whatever it raises, jobs and slots go on
             self.tell(events.HandlerFailed(ticket.key, failed))
-            self._pass_on(failed)
 
     # Cancelling
 
@@ -288,7 +286,7 @@ class JobEnds:
 
     def tell(self, event: events.Event) -> None:
         """Tell the log and the listeners; one that fails harms nothing."""
-        self._pass_on(guarded(log_event, event))
+        guarded(log_event, event)
         self.tell_each(event)
 
     def tell_each(self, event: events.Event) -> None:
@@ -297,8 +295,7 @@ class JobEnds:
             try:
                 listener(event)
             except BaseException as error:  # whatever it raises, jobs and slots go on
-                self._pass_on(guarded(log_listener_failure, listener, error))
-                self._pass_on(error)
+                guarded(log_listener_failure, listener, error)
 
     def on_loop(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on the loop's thread: at once if this is it, else soon."""
@@ -308,12 +305,6 @@ class JobEnds:
             return
         with contextlib.suppress(RuntimeError):  # the loop was closed: nothing is left there
             self.loop.call_soon_threadsafe(function, *arguments)
-
-    def _pass_on(self, error: BaseException | None) -> None:
-        """Let the loop know of a Ctrl-C that struck while someone was told of something."""
-        if isinstance(error, KeyboardInterrupt) and self.is_here:
-            assert self.loop is not None
-            self.loop.call_soon(_raise, error)
 
 
 def _publish(ticket: LocalTicket, error: BaseException) -> Sequence[Callable[[], None]]:
@@ -332,10 +323,6 @@ def cancelled(ticket: LocalTicket, why: str, cause: BaseException | None) -> Job
     error = JobCancelled(ticket.key, why)
     error.__cause__ = cause
     return error
-
-
-def _raise(error: BaseException) -> None:
-    raise error
 
 
 def _leave_out_ours(error: BaseException) -> None:
