@@ -385,3 +385,20 @@ def test_settings_come_from_the_environment(caplog: pytest.LogCaptureFixture) ->
     assert executor.enqueue_timeout == 2.0
     [said] = caplog.messages
     assert said.startswith("ignoring SQ_SHARDS, SQ_MAX_ATTEMPTS: for an executor with a store")
+
+
+async def test_who_waits_while_an_executor_drains_gets_what_comes_of_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.worker.durable_executor.ENDED_SECONDS", 0.05)
+    async with running(shop) as executor:
+        waiting = asyncio.create_task(executor.run("a", shop.wait.call()))
+        await until(lambda: shop.waiting)
+        barrier = asyncio.create_task(executor.barrier("a"))
+        await asyncio.sleep(0.1)
+        stopping = asyncio.create_task(executor.stop())
+        await asyncio.sleep(0.2)
+        shop.gate.set()
+        assert await waiting == "waited"
+        await barrier
+        await stopping

@@ -132,7 +132,7 @@ class DurableExecutor:
             try:
                 return await ticket.result(timeout=ENDED_SECONDS)
             except ResultTimeout:
-                self._check_runs()
+                self._check_not_ended()
 
     async def barrier(self, key: str) -> None:
         """Wait until every job that stands in a key's line now has ended.
@@ -161,16 +161,17 @@ class DurableExecutor:
         cancelled: end the process soon, for others run its job again.
         """
         patience = None if timeout is None else seconds("timeout", timeout)
-        self._is_stopped, running = True, self._running
+        is_first, self._is_stopped, running = not self._is_stopped, True, self._running
         if running is None:
             return
         self._worker.drain()
         if not await _has_ended(running, patience):
             self._worker.stop_now()
             await _has_ended(running, GIVE_UP_SECONDS)
+        if is_first:
+            self._tell(events.Stopped(list))
         if running.done():
             running.result()
-        self._tell(events.Stopped(list))
 
     async def close(self) -> None:
         """Stop, and run all that may run now."""
@@ -232,17 +233,21 @@ class DurableExecutor:
     # Parts
 
     def _check_runs(self) -> None:
-        """Refuse to accept, or to wait for, what nobody here would run."""
+        """Refuse to accept what nobody here would run."""
+        self._check_not_ended()
+        if self._running is None or self._is_stopped:
+            raise ExecutorClosed(
+                "the executor takes no jobs: it was not started (async with executor), or it was "
+                "stopped."
+            )
+
+    def _check_not_ended(self) -> None:
+        """Refuse to wait for what nobody here runs any more."""
         running = self._running
         if running is not None and running.done():
             error = None if running.cancelled() else running.exception()
             said = "the executor's worker has ended" + ("" if error is None else f": {error}")
             raise ExecutorClosed(f"{whole(said)} What was accepted is in the store.") from error
-        if running is None or self._is_stopped:
-            raise ExecutorClosed(
-                "the executor takes no jobs: it was not started (async with executor), or it was "
-                "stopped."
-            )
 
     def _keyed(self, key: str, job: Any) -> Call[Any]:
         """Return a call with its key, if the worker would run it."""
@@ -296,7 +301,7 @@ class DurableExecutor:
         while lane.head <= before.last and lane.state is not LaneState.IDLE:
             if lane.state is LaneState.HALTED:
                 return lane.halted_job
-            self._check_runs()
+            self._check_not_ended()
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LOOK_SECONDS_MAX)
             found = await _lane(store, before.queue, before.key or "")
