@@ -9,7 +9,6 @@ from functools import lru_cache
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
-from weakref import ref
 
 from inturn.executor.admission import Offer
 from inturn.executor.entry import Entry
@@ -400,18 +399,20 @@ class LocalExecutor:
 
     def _attach(self, ticket: LocalTicket[Any]) -> None:
         """Cancel a job when the task or the job that runs here ends by being cancelled."""
-        kept, owner = ref(ticket), current_job()
+        left, owner = [ticket], current_job()
+        if not self._ends.on_end(ticket, left.clear):  # what has ended is not kept
+            return
         if isinstance(owner, LocalTicket):  # its task is its slot's, which goes on
 
             def on_end() -> None:
-                if isinstance(owner.error, JobCancelled) and (one := kept()) is not None:
+                for one in left[:] if isinstance(owner.error, JobCancelled) else ():
                     self._ends.cancel(one, "the job that submitted it was cancelled")
 
             owner.ends.on_end(owner, on_end)
             return
 
         def on_done(caller: asyncio.Task[Any]) -> None:
-            if caller.cancelled() and (one := kept()) is not None:
+            for one in left[:] if caller.cancelled() else ():
                 self._ends.cancel(one, "the task that submitted it was cancelled")
 
         caller = asyncio.current_task()

@@ -47,7 +47,7 @@ _ENDED = (
 )  # looked up once: to find a member in its class takes longer than to compare it
 
 
-class LocalTicket(msgspec.Struct, Generic[Value], eq=False, weakref=True):
+class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     """A job of an executor and its one outcome. Only the executor writes to it.
 
     ``value`` is what the job returned, ``error`` what it failed with for good; both are None until
