@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,8 +150,3 @@ def chars_of(outcome: Outcome) -> int:
 def chars_in(settlement: Settlement) -> int:
     """Return how many characters of results and errors a settlement has."""
     return sum(map(chars_of, settlement.outcomes))
-
-
-def all_outcomes(settlements: Iterable[tuple[Run, Settlement]]) -> int:
-    """Return how many outcomes there are in settlements."""
-    return sum(len(settlement.outcomes) for _, settlement in settlements)
