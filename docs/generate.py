@@ -108,7 +108,7 @@ def _signature(found: object) -> str:
     signature = inspect.signature(found)  # type: ignore[arg-type]
     kept = [one for name, one in signature.parameters.items() if name not in ("self", "cls")]
     text = str(signature.replace(parameters=kept)).replace("typing.", "").replace("~", "")
-    text = re.sub(r"<[^>]*? at 0x[0-9a-f]+>|<factory>", "...", text)
+    text = re.sub(r"<[^\n]*? at 0x[0-9a-f]+>|<factory>", "...", text)
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     text = re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text).removesuffix(" -> None")
     if len(text) <= 80 or len(kept) < 2:
