@@ -1,1 +1,0 @@
-"""``inturn verify``: it keeps quiet about a sound engine, and names what a broken one breaks."""
