@@ -12,9 +12,10 @@ from tests.executor.support import SECONDS_MAX, Running, Seen, ended_with
 
 
 @pytest.mark.parametrize("is_of_another", [False, True])
-async def test_004_17_what_a_job_submits_and_does_not_detach_goes_with_it(
+async def test_what_a_job_submits_and_does_not_detach_goes_with_it(
     is_of_another: bool,
 ) -> None:
+    """(004-17)"""
     seen, gate, begun = Seen(), asyncio.Event(), asyncio.Event()
     async with (
         Running(slots=4, error_handler=seen.handle) as executor,

@@ -13,7 +13,8 @@ from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with, ju
 async def fine() -> None: ...
 
 
-async def test_004_16_a_barrier_waits_for_earlier_jobs_only() -> None:
+async def test_a_barrier_waits_for_earlier_jobs_only() -> None:
+    """(004-16)"""
     first, later, other = asyncio.Event(), asyncio.Event(), asyncio.Event()
     async with Running() as executor:
         before = await executor.submit("one", first.wait)
@@ -32,7 +33,8 @@ async def test_004_16_a_barrier_waits_for_earlier_jobs_only() -> None:
         other.set()
 
 
-async def test_004_16_a_barrier_waits_for_every_earlier_job_also_for_those_that_wait() -> None:
+async def test_a_barrier_waits_for_every_earlier_job_also_for_those_that_wait() -> None:
+    """(004-16)"""
     gates = [asyncio.Event() for _ in range(4)]
     async with Running() as executor:
         before = [await executor.submit("one", gate.wait) for gate in gates[:3]]
@@ -48,14 +50,16 @@ async def test_004_16_a_barrier_waits_for_every_earlier_job_also_for_those_that_
         gates[3].set()
 
 
-async def test_004_16_a_barrier_of_a_key_with_nothing_in_line_returns_at_once() -> None:
+async def test_a_barrier_of_a_key_with_nothing_in_line_returns_at_once() -> None:
+    """(004-16)"""
     async with Running() as executor:
         await executor.barrier("never seen")
         await (await executor.submit("one", fine)).result(SECONDS_MAX)
         await executor.barrier("one")
 
 
-async def test_004_16_a_barrier_needs_no_slot_and_no_room() -> None:
+async def test_a_barrier_needs_no_slot_and_no_room() -> None:
+    """(004-16)"""
     gate = asyncio.Event()
     async with Running(shards=1, slots=1, queue_size=1, enqueue_timeout=0) as executor:
         await executor.submit("busy", gate.wait)
@@ -68,7 +72,9 @@ async def test_004_16_a_barrier_needs_no_slot_and_no_room() -> None:
         gate.set()
 
 
-def test_004_16_a_barrier_waits_out_retries() -> None:
+def test_a_barrier_waits_out_retries() -> None:
+    """(004-16)"""
+
     async def main() -> None:
         async with Running(base_backoff=50, max_interval=50, jitter=0.0) as executor:
             ticket = await executor.submit("one", Failing(2))
@@ -78,7 +84,8 @@ def test_004_16_a_barrier_waits_out_retries() -> None:
     jump(main)
 
 
-async def test_004_15_a_barrier_reports_an_earlier_failure_once() -> None:
+async def test_a_barrier_reports_an_earlier_failure_once() -> None:
+    """(004-15)"""
     async with Running(max_attempts=1) as executor:
         await executor.submit("one", Failing(1, ValueError("first")))
         await executor.submit("one", Failing(1, KeyError("second")))
@@ -90,7 +97,8 @@ async def test_004_15_a_barrier_reports_an_earlier_failure_once() -> None:
         await executor.barrier("two")
 
 
-async def test_004_15_a_failure_is_reported_though_its_key_has_been_idle_since() -> None:
+async def test_a_failure_is_reported_though_its_key_has_been_idle_since() -> None:
+    """(004-15)"""
     async with Running(max_attempts=1) as executor:
         await ended_with(await executor.submit("one", Failing(1)))
         await (await executor.submit("one", fine)).result(SECONDS_MAX)
@@ -99,7 +107,8 @@ async def test_004_15_a_failure_is_reported_though_its_key_has_been_idle_since()
             await executor.barrier("one")
 
 
-async def test_004_15_a_failure_behind_the_barrier_is_not_its_business() -> None:
+async def test_a_failure_behind_the_barrier_is_not_its_business() -> None:
+    """(004-15)"""
     gate = asyncio.Event()
     async with Running(max_attempts=1) as executor:
         await executor.submit("one", gate.wait)

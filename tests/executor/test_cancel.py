@@ -32,7 +32,8 @@ async def fine() -> str:
     return "fine"
 
 
-async def test_004_12_cancelled_while_it_waits_for_room_a_job_is_never_accepted() -> None:
+async def test_cancelled_while_it_waits_for_room_a_job_is_never_accepted() -> None:
+    """(004-12)"""
     seen = Seen()
     gate = asyncio.Event()
     ran: list[str] = []
@@ -60,7 +61,8 @@ async def test_004_12_cancelled_while_it_waits_for_room_a_job_is_never_accepted(
     assert len(seen.of(events.Accepted)) == 2
 
 
-async def test_004_12_cancelled_as_room_comes_free_a_job_is_taken_back_and_reported_once() -> None:
+async def test_cancelled_as_room_comes_free_a_job_is_taken_back_and_reported_once() -> None:
+    """(004-12)"""
     seen = Seen()
     gate, second = asyncio.Event(), asyncio.Event()
     async with Running(
@@ -81,9 +83,10 @@ async def test_004_12_cancelled_as_room_comes_free_a_job_is_taken_back_and_repor
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_once(
+async def test_cancelled_before_it_runs_a_job_is_skipped_and_reported_once(
     elsewhere: bool,
 ) -> None:
+    """(004-12)"""
     seen = Seen()
     gate = asyncio.Event()
     ran: list[str] = []
@@ -107,9 +110,10 @@ async def test_004_12_cancelled_before_it_runs_a_job_is_skipped_and_reported_onc
 
 
 @pytest.mark.parametrize("job", [fine, lambda: "fine"], ids=["async", "thread"])
-async def test_004_12_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
+async def test_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
     job: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """(004-12)"""
     seen = Seen()
     gate = threading.Event()
     begin = SlotThread.run
@@ -129,7 +133,8 @@ async def test_004_12_cancelled_between_its_slot_and_its_first_step_a_job_does_n
     assert len(seen.failures) == 1
 
 
-def test_004_12_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -> None:
+def test_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -> None:
+    """(004-12)"""
     seen = Seen()
 
     async def main() -> None:
@@ -153,9 +158,10 @@ def test_004_12_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -
     assert len(seen.failures) == 1
 
 
-async def test_004_12_cancelled_before_its_backoff_is_timed_a_job_leaves_no_timer_behind(
+async def test_cancelled_before_its_backoff_is_timed_a_job_leaves_no_timer_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """(004-12)"""
     timers: list[asyncio.TimerHandle] = []
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
@@ -178,7 +184,8 @@ async def test_004_12_cancelled_before_its_backoff_is_timed_a_job_leaves_no_time
     assert all(timer.cancelled() for timer in timers)
 
 
-def test_004_12_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_more() -> None:
+def test_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_more() -> None:
+    """(004-12)"""
     seen = Seen()
 
     async def main() -> None:
@@ -253,8 +260,11 @@ async def test_a_job_that_has_ended_cannot_be_cancelled() -> None:
         assert ticket.value == "fine"
 
 
-async def test_004_12_cancels_from_many_threads_report_each_job_exactly_once() -> None:
-    """Jobs that run, fail, wait and retry, cancelled at random from threads: one end each."""
+async def test_cancels_from_many_threads_report_each_job_exactly_once() -> None:
+    """Jobs that run, fail, wait and retry, cancelled at random from threads: one end each.
+
+    (004-12)
+    """
     seen = Seen()
     tickets: list[LocalTicket] = []
     dice = random.Random(3)
@@ -302,7 +312,8 @@ async def test_004_12_cancels_from_many_threads_report_each_job_exactly_once() -
     assert executor.free_slots == 3
 
 
-async def test_004_17_a_submitted_job_does_not_depend_on_the_task_that_submitted_it() -> None:
+async def test_a_submitted_job_does_not_depend_on_the_task_that_submitted_it() -> None:
+    """(004-17)"""
     begun, gate = asyncio.Event(), asyncio.Event()
     tickets: list[LocalTicket] = []
     async with Running() as executor:
@@ -325,7 +336,8 @@ async def test_004_17_a_submitted_job_does_not_depend_on_the_task_that_submitted
         assert await tickets[0].result(SECONDS_MAX) == "written"
 
 
-async def test_004_17_a_job_that_is_not_detached_goes_with_its_caller() -> None:
+async def test_a_job_that_is_not_detached_goes_with_its_caller() -> None:
+    """(004-17)"""
     seen = Seen()
     tickets: list[LocalTicket] = []
     async with Running(error_handler=seen.handle) as executor:
@@ -368,7 +380,8 @@ async def test_a_job_that_is_not_detached_is_forgotten_by_its_caller_when_it_has
 
 
 @pytest.mark.parametrize("detached", [False, True])
-async def test_004_17_run_takes_its_job_along_unless_it_is_detached(detached: bool) -> None:
+async def test_run_takes_its_job_along_unless_it_is_detached(detached: bool) -> None:
+    """(004-17)"""
     begun, gate = asyncio.Event(), asyncio.Event()
     ended: list[str] = []
     async with Running() as executor:

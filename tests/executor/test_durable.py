@@ -55,7 +55,8 @@ async def test_jobs_of_one_key_run_in_order(shop: Shop) -> None:
         assert shop.ran[key] == wanted
 
 
-async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) -> None:
+async def test_what_was_left_runs_after_a_restart_in_order(shop: Shop) -> None:
+    """(004-22)"""
     async with inturn.Executor(app=shop.app, slots=2) as executor:
         await executor.submit("a", shop.wait.call())
         for n in range(5):
@@ -70,9 +71,10 @@ async def test_004_22_what_was_left_runs_after_a_restart_in_order(shop: Shop) ->
         assert shop.ran["a"] == [0, 1, 2, 3, 4, 5]
 
 
-async def test_004_16_a_barrier_waits_for_what_stands_in_line_and_for_nothing_else(
+async def test_a_barrier_waits_for_what_stands_in_line_and_for_nothing_else(
     shop: Shop,
 ) -> None:
+    """(004-16)"""
     async with running(shop) as executor:
         await executor.barrier("nobody")
         await executor.submit("b", shop.wait.call())
@@ -85,7 +87,8 @@ async def test_004_16_a_barrier_waits_for_what_stands_in_line_and_for_nothing_el
         await waiting
 
 
-async def test_004_16_a_barrier_is_over_though_its_key_never_rests(shop: Shop) -> None:
+async def test_a_barrier_is_over_though_its_key_never_rests(shop: Shop) -> None:
+    """(004-16)"""
     more = True
 
     @shop.app.job
@@ -100,7 +103,8 @@ async def test_004_16_a_barrier_is_over_though_its_key_never_rests(shop: Shop) -
         more = False
 
 
-async def test_004_15_a_barrier_tells_once_what_failed_before_it(shop: Shop) -> None:
+async def test_a_barrier_tells_once_what_failed_before_it(shop: Shop) -> None:
+    """(004-15)"""
     shop.fails = {1: 3, 2: 3}
     async with running(shop) as executor:
         await executor.submit_many([("a", shop.write.call("a", n)) for n in range(4)])
@@ -116,9 +120,11 @@ async def test_004_15_a_barrier_tells_once_what_failed_before_it(shop: Shop) -> 
         await executor.barrier("a")
 
 
-async def test_004_15_a_failure_of_what_came_later_is_left_to_the_next_barrier(
+async def test_a_failure_of_what_came_later_is_left_to_the_next_barrier(
     shop: Shop,
 ) -> None:
+    """(004-15)"""
+
     @shop.app.job(attempts=1, queue="threads")
     async def never() -> None:
         raise ConnectionError("no line")
@@ -136,7 +142,8 @@ async def test_004_15_a_failure_of_what_came_later_is_left_to_the_next_barrier(
             await executor.barrier("a")
 
 
-async def test_004_15_what_failed_before_the_executor_started_is_not_told(shop: Shop) -> None:
+async def test_what_failed_before_the_executor_started_is_not_told(shop: Shop) -> None:
+    """(004-15)"""
     shop.fails = {1: 3}
     async with running(shop) as executor:
         with pytest.raises(JobFailed):
@@ -146,9 +153,10 @@ async def test_004_15_what_failed_before_the_executor_started_is_not_told(shop: 
         await again.barrier("a")
 
 
-async def test_004_15_a_key_that_is_halted_fails_its_barrier_and_holds_up_no_stop(
+async def test_a_key_that_is_halted_fails_its_barrier_and_holds_up_no_stop(
     shop: Shop,
 ) -> None:
+    """(004-15)"""
     shop.fails = {0: 3}
     halting = QueueSettings(on_dead=OnDead.HALT)
     await shop.app.run(lambda store: store.configure("default", halting))

@@ -38,9 +38,8 @@ def lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def test_004_22_killed_in_the_middle_nothing_is_lost_and_order_holds(
-    url: str, tmp_path: Path
-) -> None:
+def test_killed_in_the_middle_nothing_is_lost_and_order_holds(url: str, tmp_path: Path) -> None:
+    """(004-22)"""
     ledger, ends_at = tmp_path / "ledger", time.monotonic() + SECONDS_MAX
     said = [tmp_path / f"said {turn}" for turn in range(3)]
     for turn in range(2):

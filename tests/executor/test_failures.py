@@ -44,9 +44,10 @@ async def fine() -> str:
 
 @pytest.mark.parametrize("on_thread", [False, True])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_004_05_whatever_a_job_raises_its_slot_goes_on(
+async def test_whatever_a_job_raises_its_slot_goes_on(
     error: BaseException, on_thread: bool
 ) -> None:
+    """(004-05)"""
     seen = Seen()
 
     def on_threads() -> None:
@@ -70,7 +71,8 @@ async def test_004_05_whatever_a_job_raises_its_slot_goes_on(
     assert failure.attempts == (2 if isinstance(error, Exception) else 1)
 
 
-async def test_004_05_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> None:
+async def test_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> None:
+    """(004-05)"""
     seen = Seen()
 
     async def job() -> None:
@@ -86,7 +88,9 @@ async def test_004_05_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> 
     assert len(seen.failures) == len(seen.of(events.Failed)) == 1
 
 
-async def test_004_05_a_job_that_cancels_its_own_task_strikes_no_other_job() -> None:
+async def test_a_job_that_cancels_its_own_task_strikes_no_other_job() -> None:
+    """(004-05)"""
+
     async def job() -> str:
         current = asyncio.current_task()
         assert current is not None
@@ -105,7 +109,8 @@ async def test_004_05_a_job_that_cancels_its_own_task_strikes_no_other_job() -> 
             assert await second.result(SECONDS_MAX) == "waited"
 
 
-def test_004_05_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
+def test_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
+    """(004-05)"""
     program = """
         import asyncio, inturn
 
@@ -140,9 +145,10 @@ def test_004_05_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_report
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("handler"), SystemExit(1)])
-async def test_004_06_an_error_handler_that_fails_harms_nothing(
+async def test_an_error_handler_that_fails_harms_nothing(
     raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """(004-06)"""
     calls = []
 
     def handler(failure: object) -> None:
@@ -194,7 +200,9 @@ async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 8])
-def test_004_13_a_job_runs_exactly_max_attempts_times(attempts: int) -> None:
+def test_a_job_runs_exactly_max_attempts_times(attempts: int) -> None:
+    """(004-13)"""
+
     async def main() -> None:
         seen = Seen()
         job = Failing(1_000)
@@ -207,7 +215,8 @@ def test_004_13_a_job_runs_exactly_max_attempts_times(attempts: int) -> None:
     jump(main)
 
 
-def test_004_13_delays_double_up_to_the_cap_and_no_run_comes_early() -> None:
+def test_delays_double_up_to_the_cap_and_no_run_comes_early() -> None:
+    """(004-13)"""
     ran_at: list[float] = []
 
     async def main() -> None:
@@ -227,7 +236,8 @@ def test_004_13_delays_double_up_to_the_cap_and_no_run_comes_early() -> None:
     assert gaps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0], abs=1e-3)
 
 
-def test_004_13_delays_are_spread_by_jitter() -> None:
+def test_delays_are_spread_by_jitter() -> None:
+    """(004-13)"""
     seen = Seen()
 
     async def main() -> None:
@@ -259,7 +269,8 @@ class Gone(Exception):
 
 
 @pytest.mark.parametrize("error", [Reject("never"), Gone("404")])
-async def test_004_14_permanent_errors_are_not_retried(error: Exception) -> None:
+async def test_permanent_errors_are_not_retried(error: Exception) -> None:
+    """(004-14)"""
     seen = Seen()
     job = Failing(9, error)
     async with Running(permanent=(Gone,), error_handler=seen.handle) as executor:
@@ -319,7 +330,8 @@ async def test_a_failed_job_holds_back_its_key_and_nothing_overtakes() -> None:
     assert ran == ["first", "first", "first", "second"]
 
 
-async def test_004_15_by_policy_a_key_goes_on_after_a_final_failure() -> None:
+async def test_by_policy_a_key_goes_on_after_a_final_failure() -> None:
+    """(004-15)"""
     async with Running(max_attempts=1, on_dead="skip") as executor:
         await executor.submit("one", Failing(1))
         assert await (await executor.submit("one", fine)).result(SECONDS_MAX) == "fine"
@@ -327,7 +339,8 @@ async def test_004_15_by_policy_a_key_goes_on_after_a_final_failure() -> None:
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_004_15_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bool) -> None:
+async def test_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bool) -> None:
+    """(004-15)"""
     seen = Seen()
     gate = threading.Event()
 
@@ -370,9 +383,10 @@ async def test_004_15_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bo
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-async def test_004_15_who_waits_for_room_behind_a_job_that_halts_its_key_is_refused(
+async def test_who_waits_for_room_behind_a_job_that_halts_its_key_is_refused(
     in_thread: bool,
 ) -> None:
+    """(004-15)"""
     gate = asyncio.Event()
     ran: list[str] = []
 
@@ -403,7 +417,8 @@ async def test_004_15_who_waits_for_room_behind_a_job_that_halts_its_key_is_refu
     assert ran == ["other"]
 
 
-async def test_004_15_a_cancelled_job_halts_nothing() -> None:
+async def test_a_cancelled_job_halts_nothing() -> None:
+    """(004-15)"""
     async with Running(on_dead="halt") as executor:
         ticket = await executor.submit("one", asyncio.Event().wait)
         await asyncio.sleep(0)

@@ -100,12 +100,13 @@ async def check_goes_on(executor: Running, ticket: LocalTicket) -> None:
 
 @pytest.mark.parametrize("handled", [True, False], ids=["handled", "logged"])
 @each_hostile
-async def test_004_05_an_error_that_fails_when_it_is_looked_at_ends_its_job_alone(
+async def test_an_error_that_fails_when_it_is_looked_at_ends_its_job_alone(
     kind: type[BaseException],
     raising: Callable[[type[BaseException]], Any],
     handled: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """(004-05)"""
     seen = Seen()
     handler = seen.handle if handled else None
     async with Running(
@@ -121,9 +122,10 @@ async def test_004_05_an_error_that_fails_when_it_is_looked_at_ends_its_job_alon
         assert "key 'one'" in caplog.text
 
 
-async def test_004_05_a_frozen_error_is_retried_as_any_other(
+async def test_a_frozen_error_is_retried_as_any_other(
     raising: Callable[[type[BaseException]], Any],
 ) -> None:
+    """(004-05)"""
     async with Running(slots=1, max_attempts=3, base_backoff=0) as executor:
         ticket = await executor.submit("one", raising(Frozen))
         with pytest.raises(Frozen):

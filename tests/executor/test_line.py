@@ -58,9 +58,10 @@ class Held:
 
 
 @pytest.mark.parametrize("submit", [alone, on_a_thread])
-async def test_004_03_who_waits_for_room_keeps_no_other_key_from_a_free_slot(
+async def test_who_waits_for_room_keeps_no_other_key_from_a_free_slot(
     submit: Submit,
 ) -> None:
+    """(004-03)"""
     async with Running(shards=1, slots=4, queue_size=2) as executor:
         held = Held(executor, jobs=3)
         await held.fill()
@@ -90,7 +91,8 @@ async def test_nobody_passes_who_waits_with_a_job_of_the_same_key(submit: Submit
     assert ran == [1, 2]
 
 
-async def test_004_25_keys_that_fail_and_wait_to_run_again_are_bounded() -> None:
+async def test_keys_that_fail_and_wait_to_run_again_are_bounded() -> None:
+    """(004-25)"""
     async with Running(
         shards=2, slots=4, queue_size=10, depth_max=15, base_backoff=60, max_interval=60, jitter=0
     ) as executor:

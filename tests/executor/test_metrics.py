@@ -27,7 +27,8 @@ PREFIX = "inturn_shardqueue_"
 async def fine() -> None: ...
 
 
-async def test_004_19_depth_is_right_while_every_slot_is_stuck() -> None:
+async def test_depth_is_right_while_every_slot_is_stuck() -> None:
+    """(004-19)"""
     registry = CollectorRegistry()
     gate = threading.Event()
     async with Running(shards=2, slots=1, listeners=[ExecutorMetrics(registry)]) as executor:
@@ -74,7 +75,8 @@ async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
     ] == [2.0, 1.0]
 
 
-async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:
+async def test_a_job_that_waits_to_retry_counts_as_waiting() -> None:
+    """(004-19)"""
     async with Running(shards=1, base_backoff=60, max_interval=60, jitter=0) as executor:
         ticket = await executor.submit("one", Failing(1))
         async with asyncio.timeout(SECONDS_MAX):
@@ -86,7 +88,8 @@ async def test_004_19_a_job_that_waits_to_retry_counts_as_waiting() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["inturn", "mycelian"])
-async def test_004_21_metrics_have_their_names_and_the_label_shard(namespace: str) -> None:
+async def test_metrics_have_their_names_and_the_label_shard(namespace: str) -> None:
+    """(004-21)"""
     registry, prefix = CollectorRegistry(), f"{namespace}_shardqueue_"
     metrics = ExecutorMetrics(registry, namespace=namespace)
     gate = asyncio.Event()
@@ -125,7 +128,8 @@ async def test_004_21_metrics_have_their_names_and_the_label_shard(namespace: st
     assert f"# TYPE {prefix}queue_depth gauge" in text
 
 
-async def test_004_21_several_executors_share_their_metrics() -> None:
+async def test_several_executors_share_their_metrics() -> None:
+    """(004-21)"""
     registry = CollectorRegistry()
     metrics = ExecutorMetrics(registry)
     gate = asyncio.Event()

@@ -14,7 +14,8 @@ from tests.executor.support import SECONDS_MAX, Running, keys_of_one_shard
 
 
 @pytest.mark.parametrize("kind", ["async", "def", "mixed"])
-async def test_004_01_ten_thousand_jobs_of_random_keys_run_in_order_for_each_key(kind: str) -> None:
+async def test_ten_thousand_jobs_of_random_keys_run_in_order_for_each_key(kind: str) -> None:
+    """(004-01)"""
     dice = random.Random(1)
     ran: dict[str, list[int]] = defaultdict(list)
     running: set[str] = set()
@@ -48,9 +49,10 @@ async def test_004_01_ten_thousand_jobs_of_random_keys_run_in_order_for_each_key
 
 
 @pytest.mark.parametrize("on_thread", [False, True])
-async def test_004_02_many_threads_submit_to_one_key_and_its_jobs_never_overlap(
+async def test_many_threads_submit_to_one_key_and_its_jobs_never_overlap(
     on_thread: bool,
 ) -> None:
+    """(004-02)"""
     ran: list[tuple[int, int]] = []
     inside = 0
     overlaps = 0
@@ -89,7 +91,8 @@ async def test_004_02_many_threads_submit_to_one_key_and_its_jobs_never_overlap(
         assert [number for name, number in ran if name == who] == list(range(200))
 
 
-async def test_004_02_coroutines_that_wait_for_room_get_in_in_their_order() -> None:
+async def test_coroutines_that_wait_for_room_get_in_in_their_order() -> None:
+    """(004-02)"""
     ran: list[int] = []
     gate = asyncio.Event()
     async with Running(shards=1, queue_size=2, enqueue_timeout=SECONDS_MAX) as executor:
@@ -109,7 +112,8 @@ async def test_004_02_coroutines_that_wait_for_room_get_in_in_their_order() -> N
     assert ran == list(range(50))
 
 
-async def test_004_03_keys_that_hash_alike_do_not_block_one_another() -> None:
+async def test_keys_that_hash_alike_do_not_block_one_another() -> None:
+    """(004-03)"""
     gate = asyncio.Event()
     async with Running(shards=4, slots=2) as executor:
         stuck, free = keys_of_one_shard(executor, 2)
@@ -123,7 +127,8 @@ async def test_004_03_keys_that_hash_alike_do_not_block_one_another() -> None:
         gate.set()
 
 
-async def test_004_03_a_key_that_waits_to_retry_holds_no_slot() -> None:
+async def test_a_key_that_waits_to_retry_holds_no_slot() -> None:
+    """(004-03)"""
     long = SECONDS_MAX
     async with Running(slots=1, base_backoff=long, max_interval=long, jitter=0.0) as executor:
         failed = asyncio.Event()
@@ -144,7 +149,8 @@ async def test_004_03_a_key_that_waits_to_retry_holds_no_slot() -> None:
         retried.cancel()
 
 
-async def test_004_04_as_many_keys_run_at_once_as_there_are_slots_and_no_more() -> None:
+async def test_as_many_keys_run_at_once_as_there_are_slots_and_no_more() -> None:
+    """(004-04)"""
     everyone = asyncio.Event()
     inside = peak = 0
     free: list[int] = []
@@ -167,14 +173,16 @@ async def test_004_04_as_many_keys_run_at_once_as_there_are_slots_and_no_more() 
     assert set(free) == {0}
 
 
-async def test_004_04_as_many_threads_run_at_once_as_there_are_slots() -> None:
+async def test_as_many_threads_run_at_once_as_there_are_slots() -> None:
+    """(004-04)"""
     together = threading.Barrier(5, timeout=SECONDS_MAX)
     async with Running(slots=5, max_attempts=1) as executor:
         tickets = [await executor.submit(f"key-{number}", together.wait) for number in range(5)]
         assert sorted([await ticket.result(SECONDS_MAX) for ticket in tickets]) == [0, 1, 2, 3, 4]
 
 
-async def test_004_04_slots_are_shared_by_threads_and_loop() -> None:
+async def test_slots_are_shared_by_threads_and_loop() -> None:
+    """(004-04)"""
     gate = threading.Event()
     async with Running(slots=1) as executor:
         began = threading.Event()
@@ -208,9 +216,10 @@ async def test_ready_keys_take_turns_whatever_one_of_them_has_in_line() -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 16])
-async def test_004_23_order_for_each_key_does_not_depend_on_the_number_of_shards(
+async def test_order_for_each_key_does_not_depend_on_the_number_of_shards(
     shards: int,
 ) -> None:
+    """(004-23)"""
     ran: dict[str, list[int]] = defaultdict(list)
     async with Running(shards=shards, slots=4, queue_size=2_000) as executor:
         for number in range(2_000):

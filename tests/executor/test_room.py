@@ -28,7 +28,8 @@ from tests.executor.support import (
 async def fine() -> None: ...
 
 
-async def test_004_11_queue_full_carries_shard_length_and_capacity() -> None:
+async def test_queue_full_carries_shard_length_and_capacity() -> None:
+    """(004-11)"""
     gate = asyncio.Event()
     seen = Seen()
     async with Running(
@@ -52,7 +53,8 @@ async def test_004_11_queue_full_carries_shard_length_and_capacity() -> None:
     assert [(event.shard, event.length) for event in seen.of(events.Refused)] == [(3, 2)]
 
 
-async def test_004_11_a_timeout_of_zero_tries_once() -> None:
+async def test_a_timeout_of_zero_tries_once() -> None:
+    """(004-11)"""
     gate = asyncio.Event()
     async with Running(shards=1, queue_size=1, enqueue_timeout=0) as executor:
         await executor.submit("one", gate.wait)  # a free slot needs no room
@@ -67,7 +69,8 @@ async def test_004_11_a_timeout_of_zero_tries_once() -> None:
         await executor.submit("one", fine)
 
 
-async def test_004_11_a_timeout_of_zero_tries_once_however_long_others_wait() -> None:
+async def test_a_timeout_of_zero_tries_once_however_long_others_wait() -> None:
+    """(004-11)"""
     gate = asyncio.Event()
     async with Running(shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX) as executor:
         await executor.submit("one", gate.wait)
@@ -84,7 +87,8 @@ async def test_004_11_a_timeout_of_zero_tries_once_however_long_others_wait() ->
         gate.set()
 
 
-async def test_004_11_room_that_comes_free_in_time_is_taken() -> None:
+async def test_room_that_comes_free_in_time_is_taken() -> None:
+    """(004-11)"""
     gate, second = asyncio.Event(), asyncio.Event()
     async with Running(shards=1, queue_size=1, enqueue_timeout=0) as executor:
         await executor.submit("one", gate.wait)
@@ -96,7 +100,8 @@ async def test_004_11_room_that_comes_free_in_time_is_taken() -> None:
         await ticket.result(SECONDS_MAX)
 
 
-async def test_004_11_a_thread_waits_for_room_too() -> None:
+async def test_a_thread_waits_for_room_too() -> None:
+    """(004-11)"""
     gate = asyncio.Event()
     async with Running(shards=1, queue_size=1) as executor:
         await executor.submit("one", gate.wait)
@@ -190,9 +195,10 @@ async def test_who_is_cancelled_while_waiting_lets_those_behind_it_go_on() -> No
         gate.set()
 
 
-async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
+async def test_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """(004-25)"""
     monkeypatch.setattr("inturn.model.bounds.SHARD_CACHE_KEYS_MAX", 500)
     gate = asyncio.Event()
     refused = 0
@@ -225,9 +231,10 @@ async def test_004_25_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
     assert executor.keys_busy == 0
 
 
-async def test_004_25_nothing_is_kept_of_jobs_and_keys_that_have_ended(
+async def test_nothing_is_kept_of_jobs_and_keys_that_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """(004-25)"""
     monkeypatch.setattr("inturn.model.bounds.SHARD_CACHE_KEYS_MAX", 100)
 
     def kept() -> int:
@@ -258,7 +265,8 @@ async def test_004_25_nothing_is_kept_of_jobs_and_keys_that_have_ended(
         assert size_after - size_before < 50_000
 
 
-async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:
+async def test_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:
+    """(004-25)"""
     gate = asyncio.Event()
     async with Running(shards=2, slots=1, queue_size=1) as executor:
         await executor.submit("held", gate.wait)
@@ -281,7 +289,8 @@ async def test_004_25_a_flood_of_those_who_wait_for_room_leaves_nothing_behind()
         pytest.param([f"key-{number}" for number in range(500)], id="many keys that do"),
     ],
 )
-async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept(keys: list[str]) -> None:
+async def test_jobs_that_are_submitted_and_cancelled_are_not_kept(keys: list[str]) -> None:
+    """(004-25)"""
     gate = asyncio.Event()
     ran: list[str] = []
 
@@ -308,7 +317,9 @@ async def test_004_25_jobs_that_are_submitted_and_cancelled_are_not_kept(keys: l
     assert ran == ["before-1", "before-2", "after-1", "after-2"]
 
 
-def test_004_25_keys_that_are_cancelled_when_they_are_to_run_again_are_not_kept() -> None:
+def test_keys_that_are_cancelled_when_they_are_to_run_again_are_not_kept() -> None:
+    """(004-25)"""
+
     async def main() -> None:
         async with Running(
             slots=1, queue_size=500, base_backoff=1, error_handler=lambda failure: None
@@ -328,9 +339,10 @@ def test_004_25_keys_that_are_cancelled_when_they_are_to_run_again_are_not_kept(
     jump(main)
 
 
-async def test_004_25_keys_that_failed_are_forgotten_when_there_are_too_many(
+async def test_keys_that_failed_are_forgotten_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """(004-25)"""
     monkeypatch.setattr("inturn.model.bounds.FAILED_KEYS_MAX", 10)
 
     async def fails() -> None:

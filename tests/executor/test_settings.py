@@ -18,7 +18,8 @@ from inturn.model.lane import OnDead
 from tests.executor.support import Running
 
 
-def test_004_20_without_any_setting_the_defaults_hold() -> None:
+def test_without_any_setting_the_defaults_hold() -> None:
+    """(004-20)"""
     for settings in (
         ExecutorSettings(),
         ExecutorSettings.from_environment({}),
@@ -31,7 +32,8 @@ def test_004_20_without_any_setting_the_defaults_hold() -> None:
         assert settings.depth_max == 4 * 128
 
 
-def test_004_20_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(004-20)"""
     variables = {
         "SQ_SHARDS": "8",
         "SQ_SLOTS": "3",
@@ -62,7 +64,8 @@ def test_004_20_every_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) 
     assert inturn.Executor().settings.shards == 4  # only who asks for it gets the environment
 
 
-def test_004_20_what_is_given_counts_more_than_the_environment() -> None:
+def test_what_is_given_counts_more_than_the_environment() -> None:
+    """(004-20)"""
     found: list[Failure] = []
     executor = inturn.Executor.from_environment(
         {"SQ_SHARDS": "8", "SQ_QUEUE_SIZE": "broken"},
@@ -72,7 +75,8 @@ def test_004_20_what_is_given_counts_more_than_the_environment() -> None:
     assert (executor.settings.shards, executor.settings.queue_size) == (8, 7)
 
 
-def test_004_20_a_variable_that_is_misspelled_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_variable_that_is_misspelled_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """(004-20)"""
     environment = {"SQ_SHARD": "8", "SQ_LITE": "another program's", "SQ_SLOTS": "3"}
     assert ExecutorSettings.from_environment(environment).shards == 4
     assert caplog.messages == ["the variable SQ_SHARD does nothing. Did you mean SQ_SHARDS?"]
@@ -97,18 +101,21 @@ def test_004_20_a_variable_that_is_misspelled_is_told(caplog: pytest.LogCaptureF
         (" 2s ", 2.0),
     ],
 )
-def test_004_20_durations_are_read(text: str, seconds: float) -> None:
+def test_durations_are_read(text: str, seconds: float) -> None:
+    """(004-20)"""
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @given(hours=some.integers(0, 20), minutes=some.integers(0, 59), millis=some.integers(0, 59_999))
-def test_004_20_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, millis: int) -> None:
+def test_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, millis: int) -> None:
+    """(004-20)"""
     expected = hours * 3_600 + minutes * 60 + millis / 1_000
     assert parse_duration(f"{hours}h{minutes}m{millis}ms") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("text", ["", "5", "fast", "1x", "-1s", "1s2", "s", "1 s", "٣s", "1e3s"])
-def test_004_20_what_is_no_duration_is_refused(text: str) -> None:
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """(004-20)"""
     with pytest.raises(BadInput):
         parse_duration(text)
 
@@ -142,9 +149,10 @@ def test_004_20_what_is_no_duration_is_refused(text: str) -> None:
         ("SQ_ON_DEAD", "panic", r"^SQ_ON_DEAD is 'panic'; it may be 'skip' or 'halt'"),
     ],
 )
-def test_004_20_a_variable_that_cannot_be_is_named_in_a_sentence(
+def test_a_variable_that_cannot_be_is_named_in_a_sentence(
     variable: str, value: str, words: str
 ) -> None:
+    """(004-20)"""
     with pytest.raises(InvalidSetting, match=words) as caught:
         ExecutorSettings.from_environment({variable: value})
     assert str(caught.value).endswith(".")
@@ -168,12 +176,14 @@ def test_004_20_a_variable_that_cannot_be_is_named_in_a_sentence(
         {"on_dead": "stop"},
     ],
 )
-def test_004_20_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
+def test_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
+    """(004-20)"""
     with pytest.raises(InvalidSetting, match=f"^{next(iter(wrong))} "):
         inturn.Executor(**wrong)
 
 
-def test_004_20_the_first_wait_may_be_the_longest() -> None:
+def test_the_first_wait_may_be_the_longest() -> None:
+    """(004-20)"""
     settings = ExecutorSettings(base_backoff="1m", max_interval=60)
     assert (settings.base_backoff, settings.max_interval) == (60.0, 60.0)
     assert ExecutorSettings(base_backoff=0, max_interval=0).max_interval == 0.0

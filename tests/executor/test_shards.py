@@ -24,22 +24,23 @@ VECTORS = {
 
 
 @pytest.mark.parametrize(("data", "digest"), VECTORS.items())
-def test_004_18_the_digest_is_fnv_1a_of_32_bits(data: bytes, digest: int) -> None:
+def test_the_digest_is_fnv_1a_of_32_bits(data: bytes, digest: int) -> None:
+    """(004-18)"""
     assert fnv1a_32(data) == digest
 
 
 @pytest.mark.parametrize(
     ("key", "shards", "shard"), [("foobar", 4, 0), ("foobar", 7, 0xBF9CF968 % 7), ("a", 1, 0)]
 )
-def test_004_18_shard_for_is_the_digest_modulo_the_shards(
-    key: str, shards: int, shard: int
-) -> None:
+def test_shard_for_is_the_digest_modulo_the_shards(key: str, shards: int, shard: int) -> None:
+    """(004-18)"""
     assert shard_for(key, shards) == shard
     assert inturn.Executor(shards=shards).shard_for(key) == shard
 
 
 @given(key=some.text(min_size=1, max_size=50), shards=some.integers(1, 10_000))
-def test_004_18_a_shard_is_never_negative_and_never_too_large(key: str, shards: int) -> None:
+def test_a_shard_is_never_negative_and_never_too_large(key: str, shards: int) -> None:
+    """(004-18)"""
     try:
         key.encode()
     except UnicodeEncodeError:

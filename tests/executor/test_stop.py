@@ -37,7 +37,9 @@ async def fine() -> str:
     return "fine"
 
 
-def test_004_07_stop_drains_everything_also_during_a_backoff() -> None:
+def test_stop_drains_everything_also_during_a_backoff() -> None:
+    """(004-07)"""
+
     async def main() -> None:
         executor = inturn.Executor(queue_size=1_000, jitter=0.0, base_backoff=5, max_interval=60)
         jobs = [Failing(number % 4) for number in range(200)]
@@ -56,7 +58,8 @@ def test_004_07_stop_drains_everything_also_during_a_backoff() -> None:
     jump(main)
 
 
-async def test_004_07_stop_drains_jobs_on_threads_too() -> None:
+async def test_stop_drains_jobs_on_threads_too() -> None:
+    """(004-07)"""
     ran: list[int] = []
     executor = inturn.Executor(queue_size=1_000, base_backoff=0.01)
     for number in range(300):
@@ -73,7 +76,8 @@ async def test_004_07_stop_drains_jobs_on_threads_too() -> None:
     assert not [one for one in threading.enumerate() if one.name.startswith("inturn-slot")]
 
 
-def test_004_08_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
+def test_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
+    """(004-08)"""
     seen = Seen()
     registry = CollectorRegistry()
 
@@ -115,10 +119,13 @@ def test_004_08_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
 
 
 @pytest.mark.parametrize(("on_thread", "rounds"), [(False, 10_000), (True, 1_000)])
-async def test_004_09_submit_against_stop_accepted_implies_run_or_reported(
+async def test_submit_against_stop_accepted_implies_run_or_reported(
     on_thread: bool, rounds: int
 ) -> None:
-    """A thread submits three jobs to each of 10,000 executors while each is being stopped."""
+    """A thread submits three jobs to each of 10,000 executors while each is being stopped.
+
+    (004-09)
+    """
     accepted: list[LocalTicket] = []
     refused = 0
     ran = 0
@@ -163,8 +170,11 @@ async def test_004_09_submit_against_stop_accepted_implies_run_or_reported(
 
 
 @pytest.mark.parametrize("is_batch", [False, True], ids=["one", "batch"])
-async def test_004_09_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) -> None:
-    """The worst moment: a submit has found the doors open, and a whole stop comes in between."""
+async def test_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) -> None:
+    """The worst moment: a submit has found the doors open, and a whole stop comes in between.
+
+    (004-09)
+    """
     executor = inturn.Executor()
     executor.start()
     found_open, stopped = threading.Event(), threading.Event()
@@ -193,8 +203,11 @@ async def test_004_09_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) 
         await late
 
 
-async def test_004_09_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is_refused() -> None:
-    """The same for who found no room: a whole stop comes in before it begins to wait for some."""
+async def test_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is_refused() -> None:
+    """The same for who found no room: a whole stop comes in before it begins to wait for some.
+
+    (004-09)
+    """
     executor = inturn.Executor(shards=1, slots=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
     gate = asyncio.Event()
     await executor.submit("one", gate.wait)
@@ -217,7 +230,8 @@ async def test_004_09_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is
         await late
 
 
-async def test_004_10_stop_may_be_called_again_and_by_many() -> None:
+async def test_stop_may_be_called_again_and_by_many() -> None:
+    """(004-10)"""
     executor = inturn.Executor()
     gate = asyncio.Event()
     ticket = await executor.submit("one", gate.wait)
@@ -234,7 +248,8 @@ async def test_004_10_stop_may_be_called_again_and_by_many() -> None:
     await executor.stop()
 
 
-async def test_004_10_stop_may_be_called_from_other_threads() -> None:
+async def test_stop_may_be_called_from_other_threads() -> None:
+    """(004-10)"""
     executor = inturn.Executor()
     for number in range(100):
         await executor.submit(f"key-{number}", fine)
@@ -242,7 +257,8 @@ async def test_004_10_stop_may_be_called_from_other_threads() -> None:
     assert executor.keys_busy == 0
 
 
-async def test_004_10_submit_after_stop_is_refused() -> None:
+async def test_submit_after_stop_is_refused() -> None:
+    """(004-10)"""
     executor = inturn.Executor()
     await executor.submit("one", fine)
     await executor.stop()
@@ -257,7 +273,8 @@ async def test_004_10_submit_after_stop_is_refused() -> None:
     await executor.barrier("one")
 
 
-async def test_004_10_who_waits_for_room_is_refused_by_a_stop() -> None:
+async def test_who_waits_for_room_is_refused_by_a_stop() -> None:
+    """(004-10)"""
     gate = asyncio.Event()
     executor = inturn.Executor(shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
     await executor.submit("one", gate.wait)

@@ -23,10 +23,13 @@ BRIEF = ("--lease", f"{LEASE_SECONDS:g}s", "--sweep", f"{SWEEP_SECONDS:g}s")
 RECOVERY_SECONDS_MAX = LEASE_SECONDS + 1.25 * SWEEP_SECONDS
 
 
-def test_001_03_001_23_003_11_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(
+def test_a_job_of_a_killed_worker_runs_elsewhere_within_lease_and_sweep(
     place: Place,
 ) -> None:
-    """By no more later than the machine held up the worker that it runs in, which was idle."""
+    """By no more later than the machine held up the worker that it runs in, which was idle.
+
+    (001-03, 001-23, 003-11)
+    """
     first = place.work(*BRIEF)
     place.submit(hold.call("open"), hold_thread.using(key="k").call("keyed"))
     for name in ("open", "keyed"):
@@ -77,8 +80,8 @@ def test_what_a_killed_workers_guarded_child_ran_goes_on_when_the_child_is_gone(
     place.let_end("child")
 
 
-def test_001_04_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
-    """It is prolonged on the loop, on a thread, while the loop is blocked."""
+def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
+    """It is prolonged on the loop, on a thread, while the loop is blocked. (001-04)"""
     first = place.work(*LASTING)
     place.submit(hold.call("async"), hold_thread.call("thread"))
     place.began("async")
@@ -95,12 +98,13 @@ def test_001_04_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
     assert not first.events("leases_lost") + second.events("leases_lost")
 
 
-def test_001_04_a_job_that_blocks_its_loop_for_longer_than_its_lease_is_not_stolen(
+def test_a_job_that_blocks_its_loop_for_longer_than_its_lease_is_not_stolen(
     place: Place,
 ) -> None:
     """Another worker, which is idle, sweeps all the while.
 
     Only where the machine held up the first for a part of its lease, it is given a longer one.
+    (001-04)
     """
     for lease_seconds in (4, 8, 16, 32):
         settings = ("--lease", f"{lease_seconds}s", "--sweep", "500ms")
@@ -133,10 +137,10 @@ def is_seen_after(place: Place, worker: WorkerProcess, moment: datetime) -> bool
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-def test_001_05_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
+def test_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
     place: Place, is_async: bool
 ) -> None:
-    """What can be cancelled is, as soon as it hears of it."""
+    """What can be cancelled is, as soon as it hears of it. (001-05)"""
     first = place.work(*SETTINGS)
     place.submit((hold if is_async else hold_thread).using(key="k").call("h"))
     place.began("h")
@@ -160,10 +164,13 @@ def test_001_05_a_worker_that_was_stopped_past_its_lease_can_settle_nothing(
     assert [(one["done"], one["lost"]) for one in counts] == [(0, 1), (1, 0)]
 
 
-def test_001_05_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it_holds(
+def test_a_worker_that_was_stopped_past_its_lease_starts_nothing_more_of_what_it_holds(
     sqlite_place: Place,
 ) -> None:
-    """It goes on in the middle of a lane's first job, and cannot hear that it lost the rest."""
+    """It goes on in the middle of a lane's first job, and cannot hear that it lost the rest.
+
+    (001-05)
+    """
     place = sqlite_place
     first = place.work(*SETTINGS, target=PATIENT)
     place.submit(*[count.call("quick", n) for n in range(500)])  # so that it takes many at a time

@@ -13,10 +13,8 @@ KEYS = [f"key-{n}" for n in range(7)]
 
 
 @pytest.mark.parametrize("workers", [5, 10])
-def test_001_01_many_workers_have_exactly_one_effect_for_each_job(
-    place: Place, workers: int
-) -> None:
-    """Five as programs of their own, ten as the processes of one."""
+def test_many_workers_have_exactly_one_effect_for_each_job(place: Place, workers: int) -> None:
+    """Five as programs of their own, ten as the processes of one. (001-01)"""
     if workers == 5:
         started = [place.start("--concurrency", "4") for _ in range(workers)]
     else:
@@ -45,7 +43,8 @@ def test_001_01_many_workers_have_exactly_one_effect_for_each_job(
     assert sum(counts["lost"] + counts["failed"] + counts["dead"] for counts in done) == 0
 
 
-def test_003_11_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None:
+def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None:
+    """(003-11)"""
     settings = ("--concurrency", "3", "--lease", "2s", "--sweep", "300ms")
     workers = [place.work(*settings) for _ in range(2)]
     keys, jobs = KEYS[:4], 20
@@ -65,8 +64,8 @@ def test_003_11_each_key_keeps_its_order_while_workers_are_killed(place: Place) 
     assert {one.number for one in place.effects(name="open")} == set(range(jobs))
 
 
-def test_003_10_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
-    """A lane's jobs are leased together, and prolonged while they wait."""
+def test_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:
+    """A lane's jobs are leased together, and prolonged while they wait. (003-10)"""
     settings = ("--concurrency", "1", "--lease", "60s", "--sweep", "300ms")
     first, second = place.work(*settings), place.work(*settings)
     lane = [hold.using(key="k").call("h"), *(count.using(key="k").call("k", n) for n in range(6))]

@@ -37,7 +37,8 @@ print(*(number.name for number, _ in signals.heard()))
 """
 
 
-def test_001_21_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
+def test_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place: Place) -> None:
+    """(001-21)"""
     first = place.work("--concurrency", "2", target=PATIENT)
     quick = [count.call("open", n) for n in range(300)]
     place.submit(*quick[:200])
@@ -63,10 +64,10 @@ def test_001_21_a_signal_finishes_what_runs_and_releases_the_rest_at_once(place:
     assert len(place.effects("ended")) == 2
 
 
-def test_001_21_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(
+def test_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(
     place: Place,
 ) -> None:
-    """The batch behind a job that runs is in the worker's hands already."""
+    """The batch behind a job that runs is in the worker's hands already. (001-21)"""
     first = place.work(target=PATIENT)
     place.submit(*(count.call("open", n) for n in range(400)))
     until(lambda: not place.left())  # they were quick, so it takes more than it can start

@@ -59,10 +59,10 @@ def test_a_job_whose_lease_ran_out_while_its_child_started_does_not_begin(place:
     ) == (1, 1)
 
 
-def test_001_21_a_job_whose_child_had_not_started_when_its_worker_was_told_to_stop_is_given_back(
+def test_a_job_whose_child_had_not_started_when_its_worker_was_told_to_stop_is_given_back(
     place: Place,
 ) -> None:
-    """It has not started, and its attempt does not count."""
+    """It has not started, and its attempt does not count. (001-21)"""
     worker, late = starting_child(place, *LASTING)
     worker.signal(signal.SIGTERM)
     worker.heard("stopping")

@@ -18,7 +18,8 @@ def members(place: Place, number: int) -> list[WorkerView]:
     return sorted(place.views(), key=lambda view: view.id)
 
 
-def test_001_03_003_11_a_process_that_is_killed_is_replaced_and_its_job_run(place: Place) -> None:
+def test_a_process_that_is_killed_is_replaced_and_its_job_run(place: Place) -> None:
+    """(001-03, 003-11)"""
     crew = place.work("--processes", "2", "--lease", "2s", "--sweep", "500ms")
     place.submit(hold.call("h"))
     killed = place.began("h").pid

@@ -17,17 +17,11 @@ TOLD = re.compile(r"\b(?:\d{3}|B)-\d{2}\b")
 def said_by_tests() -> dict[str, str]:
     """Return what each test says of itself, by `file.py::test`."""
     return {
-        f"{path.relative_to(TESTS).as_posix()}::{node.name}": (ast.get_docstring(node) or "")
-        + named(node.name)
+        f"{path.relative_to(TESTS).as_posix()}::{node.name}": ast.get_docstring(node) or ""
         for path in sorted(TESTS.rglob("test_*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-
-
-def named(test: str) -> str:
-    """Return the numbers that still stand in a test's name."""
-    return "".join(f" ({a}-{b})" for a, b in re.findall(r"_(\d{3})_(\d{2})(?=_)", test))
 
 
 def faults(page: str, tests: dict[str, str]) -> Iterator[str]:

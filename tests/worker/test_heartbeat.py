@@ -17,9 +17,10 @@ LEASE_SECONDS = 2.0  # a beat may be late by more than a second, on a machine th
 LIVES = 3
 
 
-async def test_001_04_a_lease_is_prolonged_by_every_beat_for_as_long_as_its_job_runs(
+async def test_a_lease_is_prolonged_by_every_beat_for_as_long_as_its_job_runs(
     app: App,
 ) -> None:
+    """(001-04)"""
     may_end = asyncio.Event()
     tokens: list[int] = []
 
@@ -41,10 +42,10 @@ async def test_001_04_a_lease_is_prolonged_by_every_beat_for_as_long_as_its_job_
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-async def test_001_04_a_job_that_outlives_its_lease_several_times_stays_with_its_worker(
+async def test_a_job_that_outlives_its_lease_several_times_stays_with_its_worker(
     app: App, is_async: bool
 ) -> None:
-    """Another worker wants it all the while: it is idle, and sweeps."""
+    """Another worker wants it all the while: it is idle, and sweeps. (001-04)"""
     may_end, began = threading.Event(), list[int]()
 
     def begin(ctx: Context) -> None:

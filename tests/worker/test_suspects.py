@@ -70,10 +70,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_001_06_a_job_that_kills_its_worker_is_buried_and_its_neighbours_are_done(
+async def test_a_job_that_kills_its_worker_is_buried_and_its_neighbours_are_done(
     url: str, key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The neighbours have one attempt each: a crash that was counted would bury them."""
+    """The neighbours have one attempt each: a crash that was counted would bury them. (001-06)"""
     monkeypatch.setenv("INTURN_STORE", url)
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(SCRIPT))
@@ -112,9 +112,10 @@ async def deaths_until_settled(app: App, *command: str) -> int:
     return deaths
 
 
-async def test_001_06_a_job_in_a_process_is_not_blamed_for_what_ran_in_its_worker(
+async def test_a_job_in_a_process_is_not_blamed_for_what_ran_in_its_worker(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """(001-06)"""
     monkeypatch.setenv("INTURN_STORE", url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "program.py").write_text(textwrap.dedent(SCRIPT_WITH_PROCESS))
@@ -228,9 +229,10 @@ async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_res
     assert ran[5:7] == ["long", "suspect"]
 
 
-async def test_001_03_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_busy(
+async def test_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_busy(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """(001-03)"""
     monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
     monkeypatch.setattr(suspects, "EMPTY_SECONDS", 0.1)
     ran: list[str] = []
@@ -328,10 +330,10 @@ def suspect_run(queue: str) -> Run:
 
 
 @pytest.mark.parametrize("others", [["v"], ["u", "v", "w"]], ids=len)
-def test_001_03_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_busy(
+def test_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_busy(
     others: list[str],
 ) -> None:
-    """Jobs that take longer than the first patience, and begin one after the other."""
+    """Jobs that take longer than the first patience, and begin one after the other. (001-03)"""
     rules = Suspects(["busy", *others])
     begun = seconds_until_alone(rules, others, busy="busy", job_seconds=1.6 * EMPTY_SECONDS)
     assert begun.keys() == set(others)
@@ -339,9 +341,10 @@ def test_001_03_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_
 
 
 @pytest.mark.parametrize("job_seconds", [30.0, 120.0])
-def test_001_03_a_suspect_waits_for_no_more_than_four_times_the_longest_job(
+def test_a_suspect_waits_for_no_more_than_four_times_the_longest_job(
     job_seconds: float,
 ) -> None:
+    """(001-03)"""
     rules = Suspects(["busy", "v"])
     begun = seconds_until_alone(rules, ["v"], busy="busy", job_seconds=job_seconds)
     assert begun["v"] <= 4 * job_seconds

@@ -125,7 +125,8 @@ async def test_a_job_that_was_accepted_before_a_deploy_keeps_its_number_of_attem
     assert ran == list(range(1, accepted + 1))
 
 
-async def test_001_13_a_handler_decides_what_becomes_of_its_job_and_when(app: App) -> None:
+async def test_a_handler_decides_what_becomes_of_its_job_and_when(app: App) -> None:
+    """(001-13)"""
     later: list[float] = []
 
     @app.job(retry=QUICK)
@@ -226,7 +227,8 @@ async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> 
     assert [view.attempt for view in views] == [0, 0]
 
 
-async def test_001_14_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app: App) -> None:
+async def test_no_slot_is_held_by_a_job_that_waits_to_be_tried_again(app: App) -> None:
+    """(001-14)"""
     ran: list[str] = []
 
     @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=300.0, jitter=0.0))
@@ -273,7 +275,8 @@ async def test_a_lane_of_two_apps_runs_in_order_and_each_job_once(
     assert ran == [f"{letter}{n}" for n, letter in enumerate(order)]
 
 
-async def test_001_21_stopping_finishes_what_runs_and_releases_what_does_not(app: App) -> None:
+async def test_stopping_finishes_what_runs_and_releases_what_does_not(app: App) -> None:
+    """(001-21)"""
     may_end = asyncio.Event()
     begun: list[int] = []
     ended: list[int] = []
@@ -298,8 +301,8 @@ async def test_001_21_stopping_finishes_what_runs_and_releases_what_does_not(app
     assert {(await one.status()).attempt for one in tickets} == {0}
 
 
-async def test_001_04_a_job_longer_than_its_lease_is_not_stolen(app: App) -> None:
-    """It is prolonged even when its handler blocks the loop, or its thread."""
+async def test_a_job_longer_than_its_lease_is_not_stolen(app: App) -> None:
+    """It is prolonged even when its handler blocks the loop, or its thread. (001-04)"""
     ran: list[str] = []
     is_private = app.url.startswith("sqlite:///:memory:")  # nobody is there to prolong it, or steal
 
