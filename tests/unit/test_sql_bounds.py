@@ -34,7 +34,7 @@ TYPED = {
     r"v_count > (\d+) then": bounds.ENQUEUE_JOBS_MAX,
     r"v_chars > (\d+) then": bounds.ENQUEUE_CHARS_MAX,
     r"jsonb_array_length\(errors\) <= (\d+)": bounds.ERRORS_MAX,
-    r"inturn\.promote\([^)]*, (\d+)\)": bounds.DUE_JOBS_MAX,
+    r"inturn\.wake_parked\([^)]*, (\d+)\)": bounds.DUE_JOBS_MAX,
     r"attempts_max integer default (\d+)": bounds.ATTEMPTS_DEFAULT,
     r"dedupe_seconds double precision default (\d+)": bounds.DEDUPE_SECONDS_DEFAULT,
     r"keep_done_seconds (?:real|double precision) not null default (\d+)": (
