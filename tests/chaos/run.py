@@ -163,12 +163,19 @@ class Run:
             os.kill(self.struck(fault, self.random.choice(alive)), signal.SIGKILL)
 
     async def stop_worker(self) -> None:
-        """Let a worker stand still for longer than its lease: others take its jobs meanwhile."""
+        """Let a worker stand still for longer than its lease: others take its jobs meanwhile.
+
+        On SQLite it may hold the file's only lock, and so bring all others to a stand, too.
+        """
         if alive := [member for member in self.workers if member.is_alive]:
             member = self.random.choice(alive)
-            os.kill(self.struck("stop-worker", member), signal.SIGSTOP)
+            process, struck = member.process, None if self.server is None else member
+            assert process is not None
+            self.struck("stop-worker", struck)
+            process.send_signal(signal.SIGSTOP)
             await asyncio.sleep(LEASE_SECONDS + 2.0)
-            os.kill(self.struck("stop-worker", member), signal.SIGCONT)
+            process.send_signal(signal.SIGCONT)
+            self.struck("stop-worker", struck)
 
     async def kill_backend(self) -> None:
         self.struck("kill-backend")
