@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from inturn import __version__
@@ -57,7 +56,9 @@ def test_a_reader_that_goes_away_ends_it_quietly(sqlite_url: str) -> None:
 
 def test_ctrl_c_ends_it_without_a_traceback(tmp_path: Path, sqlite_url: str) -> None:
     process = start("submit", "k", "--payload", "-", "--store", sqlite_url, stdin=subprocess.PIPE)
-    time.sleep(1.0)
+    assert process.stdin is not None
+    process.stdin.write(" " * 300_000)  # more than a pipe holds: it reads by now
+    process.stdin.flush()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
