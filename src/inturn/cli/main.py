@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from inturn import __version__
 from inturn.cli import jobs, lanes, queues, status, store, submit, work
 from inturn.cli.exits import explained
 from inturn.cli.options import JsonOption, examples
 from inturn.model.errors import InturnError
+
+ATTACHED = {  # groups of commands of applications: each is a module here, imported when it is used
+    "groups": "Commands on nodes, in order, and undone when they fail.",
+    "schedules": "Jobs that are submitted at set times.",
+    "poll": "Sources whose changes are fetched page by page.",
+}
 
 app = typer.Typer(
     name="inturn",
@@ -69,6 +78,30 @@ app.add_typer(jobs.dead, name="dead")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(queues.app, name="queues")
 app.add_typer(store.app, name="store")
+
+
+def attach(app: typer.Typer, name: str, says: str, module: str) -> None:
+    """Add a group of commands, the ``app`` of a module that is imported when one is called."""
+
+    class AttachedGroup(TyperGroup):
+        def _load(self) -> None:
+            if not self.commands:
+                self.commands = typer.main.get_group(import_module(module).app).commands
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            self._load()
+            return super().list_commands(ctx)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            self._load()
+            return super().get_command(ctx, cmd_name)
+
+    app.add_typer(typer.Typer(cls=AttachedGroup, help=says, no_args_is_help=True), name=name)
+
+
+for _name, _says in ATTACHED.items():
+    if find_spec(f"inturn.cli.{_name}") is not None:
+        attach(app, _name, _says, f"inturn.cli.{_name}")
 
 
 @app.command("demo", epilog=examples("inturn demo"))

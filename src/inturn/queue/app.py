@@ -23,6 +23,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.connections import Connections
 from inturn.queue.context import Context
+from inturn.queue.extensions import ExtensibleApp
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
 from inturn.queue.places import check_findable
@@ -70,7 +71,7 @@ class Declaration:
         return self._app._declare(function, self._kind, self._settings, sys._getframe(1))
 
 
-class App:
+class App(ExtensibleApp):
     """A store, by its URL, and the jobs that are declared on it.
 
     It opens its store by itself, on the event loop where it is first used. From other loops and
@@ -86,6 +87,7 @@ class App:
                 'App("postgresql://user@host/database"), or the variable INTURN_STORE, '
                 "which `inturn work --store` sets as well."
             )
+        super().__init__()
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
         self.connections = Connections(url, clock)

@@ -1,0 +1,49 @@
+"""Where applications attach: by name, once for each app, imported when they are first used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from inturn import App
+from inturn.model.errors import BadInput
+from inturn.worker.worker import Worker
+from tests.queue.sample_extension import Greetings
+
+SAMPLE = "tests.queue.sample_extension"
+
+
+def test_an_application_is_attached_once_for_each_app_from_however_many_threads() -> None:
+    one, other = App("sqlite:///:memory:"), App("sqlite:///:memory:")
+    with ThreadPoolExecutor(8) as threads:
+        attached = {id(found) for found in threads.map(lambda _: one.extension(SAMPLE), range(50))}
+    assert attached == {id(one.extension(SAMPLE))}
+    assert other.extension(SAMPLE) is not one.extension(SAMPLE)
+    assert list(one.jobs) == list(other.jobs) == ["greetings.greet"]
+
+
+async def test_a_worker_runs_the_jobs_of_an_application_that_is_attached() -> None:
+    app = App("sqlite:///:memory:")
+    greetings: Greetings = app.extension(SAMPLE)
+    async with app:
+        await greetings.greet.submit(name="Ada")
+        await Worker(app).run(until_empty=True)
+    assert greetings.greeted == ["Ada"]
+
+
+@pytest.mark.parametrize("name", ["tree", "not_there", "not_there.either"])
+def test_an_application_that_is_not_installed_is_named(name: str) -> None:
+    with pytest.raises(BadInput, match=f"no application {name!r}"):
+        App("sqlite:///:memory:").extension(name)
+
+
+def test_an_app_imports_no_application_before_it_is_used() -> None:
+    script = (
+        "import sys, inturn; inturn.App('sqlite:///:memory:'); inturn.Worker; "
+        "ours = [f'inturn.{name}' for name in ('groups', 'shards', 'tree', 'poll')]; "
+        "assert not set(ours) & set(sys.modules), sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
