@@ -118,7 +118,7 @@ async def test_no_more_run_at_once_than_there_are_slots_here_and_on_threads(coun
 
 
 async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> None:
-    slots, seen = Slots(1), []
+    slots, seen, all_wait = Slots(1), [], threading.Event()
 
     async def on_loop() -> None:
         seen.append("loop")
@@ -127,10 +127,11 @@ async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> 
         seen.append("thread")
 
     def hold() -> None:
-        time.sleep(0.05)
+        all_wait.wait()
 
     lines = [added(slots, hold), *(added(slots, on_loop) for _ in range(20))]
     lines += [added(slots, on_thread) for _ in range(20)]
+    all_wait.set()
     for line in lines:
         await line.done()
     assert {tuple(seen[at : at + 2]) for at in range(0, 40, 2)} in (

@@ -73,7 +73,10 @@ async def test_stop_drains_jobs_on_threads_too() -> None:
         await executor.submit(f"key-{number % 30}", job)
     await executor.stop()
     assert sorted(ran) == list(range(300))
-    assert not [one for one in threading.enumerate() if one.name.startswith("inturn-slot")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("inturn-slot"):
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def test_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:

@@ -27,8 +27,9 @@ def test_what_handlers_print_never_comes_between_the_events(
     sqlite_place.submit(loud.on_loop.call(), loud.on_thread.call(), loud.in_process.call())
     worker = sqlite_place.start("--drain", *crew, target=LOUD)
     assert worker.ended() == 0
-    kinds = [event["event"] for event in worker.events()]
-    assert kinds == ["started", "died", "died", "died", "stopped"]
+    *kinds, last = [event["event"] for event in worker.events()]
+    assert sorted(kinds) == ["died", "died", "died", "started"]  # of two, one may start late
+    assert last == "stopped"
     assert [noise for noise in ["noise of the module", *NOISES] if noise not in worker.errors] == []
 
 
