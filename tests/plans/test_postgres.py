@@ -19,6 +19,7 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
 from inturn.policy.verdict import Bury, Done, Release, Retry
+from inturn.store.paging import Asked
 from inturn.store.postgres import reads, status
 from inturn.store.postgres.claim import claim as claim_verb
 from inturn.store.postgres.claim import extend
@@ -371,17 +372,17 @@ async def test_what_a_person_reads_touches_little_of_the_log(
     reading: dict[str, tuple[Callable[[], Awaitable[object]], int, int]] = {
         "job": (lambda: reads.job(connection, job, now), 20, 20),
         "explain": (lambda: reads.explain(connection, job, now), 20, 100),
-        "jobs": (lambda: reads.jobs(connection, now=now, **listing()), 200, 50_000),
+        "jobs": (lambda: reads.jobs(connection, [None], Asked(), now), 200, 50_000),
         "jobs of a key": (
-            lambda: reads.jobs(connection, now=now, **listing(queue="wide", key="key 90000")),
+            lambda: reads.jobs(connection, [None], Asked("wide", key="key 90000"), now),
             15_000,
             400_000,
         ),
         "lanes": (lambda: status.lanes(connection, "wide"), 0, 400),
         "lane": (lambda: status.lanes(connection, "wide", key="key 90000"), 0, 20),
-        "dead letters": (lambda: reads.dead_letters(connection), 0, 15_000),
+        "dead letters": (lambda: reads.dead_letters(connection, Asked()), 0, 15_000),
         "dead letters of a queue": (
-            lambda: reads.dead_letters(connection, queue="aside"),
+            lambda: reads.dead_letters(connection, Asked("aside")),
             0,
             200,
         ),
@@ -418,15 +419,3 @@ async def test_names_are_compared_byte_by_byte_in_every_index(connection: Any) -
     )
     assert len(names) >= 10
     assert [tuple(name) for name in names if name["collation"] != "C"] == []
-
-
-def listing(*, queue: str | None = None, key: str | None = None) -> dict[str, Any]:
-    """A list of the first jobs of any state."""
-    return {
-        "states": [None],
-        "queue": queue,
-        "kind": None,
-        "key": key,
-        "cursor": None,
-        "rows_max": 100,
-    }

@@ -15,7 +15,7 @@ from inturn.model.lane import Gate, LaneView, QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
-from inturn.store.paging import Page
+from inturn.store.paging import Asked, Page
 
 Decision = Literal["retry", "skip", "drop"]
 """What a person decides of a halted lane's head."""
@@ -81,28 +81,13 @@ class Engine:
     async def _dead_drop(self, jobs: list[UUID], by: str) -> list[UUID]:
         raise NotImplementedError
 
-    async def _dead_letters(
-        self,
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[DeadLetter]:
+    async def _dead_letters(self, asked: Asked) -> Page[DeadLetter]:
         raise NotImplementedError
 
     async def _job(self, job: UUID) -> JobView:
         raise NotImplementedError
 
-    async def _jobs(
-        self,
-        states: Sequence[JobState | None],
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[JobView]:
+    async def _jobs(self, states: Sequence[JobState | None], asked: Asked) -> Page[JobView]:
         raise NotImplementedError
 
     async def _jobs_ending(self, ending: str) -> list[UUID]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import msgspec
 
@@ -23,6 +23,16 @@ class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
 
     rows: tuple[Row, ...]
     cursor: str | None = None
+
+
+class Asked(NamedTuple):
+    """Which rows of a list are wanted: of which queue, kind and key, from where, how many."""
+
+    queue: str | None = None
+    kind: str | None = None
+    key: str | None = None
+    cursor: str | None = None
+    rows_max: int = 100
 
 
 def check_rows_max(rows_max: int) -> None:

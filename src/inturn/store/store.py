@@ -44,7 +44,7 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
 from inturn.store.engine import Engine
-from inturn.store.paging import Page, check_rows_max
+from inturn.store.paging import Asked, Page, check_rows_max
 from inturn.store.transaction import Transaction
 
 
@@ -238,8 +238,8 @@ class Store(Engine):
         ``gone``: the ``process`` of workers that are known to be dead; what they hold ran out.
 
         Only a suspect that was leased alone has the crash counted against it; when its attempts
-        are spent it is buried. Also admits blocked jobs whose wait ended unseen and mends what
-        the slow sweep of the design looks for; every worker calls this, from time to time.
+        are spent it is buried. Also admits blocked jobs whose wait ended unseen, and adds up what
+        settles count; every worker calls this, from time to time.
         """
         check_whole("leases_max", leases_max, 1, bounds.CLAIM_JOBS_MAX)
         return await self._reclaim(leases_max, check_processes(gone))
@@ -368,7 +368,7 @@ class Store(Engine):
         """List dead letters, latest death first."""
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
-        return await self._dead_letters(queue, kind, key, cursor, rows_max)
+        return await self._dead_letters(Asked(queue, kind, key, cursor, rows_max))
 
     # Readers
 
@@ -395,7 +395,7 @@ class Store(Engine):
         states = [check_state(state)] if state is not None or finished else UNFINISHED
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
-        return await self._jobs(states, queue, kind, key, cursor, rows_max)
+        return await self._jobs(states, Asked(queue, kind, key, cursor, rows_max))
 
     async def jobs_ending(self, ending: str) -> list[UUID]:
         """Return the jobs, ten at most, whose id ends with these hexadecimal digits.

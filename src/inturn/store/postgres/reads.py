@@ -14,7 +14,7 @@ from inturn.model.job import AttemptError, DeadLetter, Job, JobState, JobView, P
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
-from inturn.store.paging import Page, decode_cursor, encode_cursor
+from inturn.store.paging import Asked, Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.status import lanes
@@ -37,21 +37,14 @@ async def job(connection: Connection, job: UUID, now: datetime) -> JobView:
 
 
 async def jobs(
-    connection: Connection,
-    *,
-    now: datetime,
-    states: Sequence[JobState | None],
-    queue: str | None,
-    kind: str | None,
-    key: str | None,
-    cursor: str | None,
-    rows_max: int,
+    connection: Connection, states: Sequence[JobState | None], asked: Asked, now: datetime
 ) -> Page[JobView]:
     """List jobs by id, newest first, all as they were at one moment. A state None: of any."""
-    before = _LAST if cursor is None else decode_cursor(cursor, UUID)[0]
-    asked = (before, queue, kind, key, rows_max + 1)
+    before = _LAST if asked.cursor is None else decode_cursor(asked.cursor, UUID)[0]
+    rows_max = asked.rows_max
+    ids_asked = (before, asked.queue, asked.kind, asked.key, rows_max + 1)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        ids = [await _ids(connection, asked, one, now) for one in states]
+        ids = [await _ids(connection, ids_asked, one, now) for one in states]
         found = sorted(set().union(*ids), reverse=True)
         views = await _views(connection, found[:rows_max], now)
     ends = len(found) <= rows_max
@@ -84,16 +77,9 @@ async def explain(connection: Connection, job: UUID, now: datetime) -> str:
     raise UnknownJob(job)
 
 
-async def dead_letters(
-    connection: Connection,
-    *,
-    queue: str | None = None,
-    kind: str | None = None,
-    key: str | None = None,
-    cursor: str | None = None,
-    rows_max: int = 100,
-) -> Page[DeadLetter]:
+async def dead_letters(connection: Connection, asked: Asked) -> Page[DeadLetter]:
     """List dead letters, latest death first."""
+    queue, kind, key, cursor, rows_max = asked
     after = (None, None) if cursor is None else decode_cursor(cursor, datetime, UUID)
     rows = await connection.fetch(query("dead_letters"), *after, queue, kind, key, rows_max + 1)
     letters = tuple(
@@ -158,12 +144,12 @@ async def _key_lane(connection: Connection, view: JobView) -> LaneView | None:
     return next(iter(page.rows), None)
 
 
-_Asked = tuple[UUID, str | None, str | None, str | None, int]
+_Search = tuple[UUID, str | None, str | None, str | None, int]
 """What a list is asked for: ids before this one, queue, kind, key, and how many."""
 
 
 async def _ids(
-    connection: Connection, asked: _Asked, state: JobState | None, now: datetime
+    connection: Connection, asked: _Search, state: JobState | None, now: datetime
 ) -> set[UUID]:
     """Return the newest ids of each place in which jobs of this state are."""
     found: set[UUID] = set()
@@ -178,7 +164,7 @@ async def _ids(
     return found
 
 
-async def _ids_in_log(connection: Connection, asked: _Asked, state: JobState | None) -> set[UUID]:
+async def _ids_in_log(connection: Connection, asked: _Search, state: JobState | None) -> set[UUID]:
     """Return the newest ids in the log: by a short walk, or from the lanes if it finds too few."""
     found = await _from(connection, "jobs_walked", *asked, state, WALK_ROWS)
     if len(found) == asked[-1] or await connection.fetchval(
@@ -229,18 +215,7 @@ def _view(row: Any) -> JobView:
 
 
 def _job(row: Any) -> Job:
-    return Job(
-        id=row["id"],
-        queue=row["queue"],
-        key=row["key"],
-        kind=row["kind"],
-        payload=row["payload"],
-        priority=row["priority"],
-        round=row["round"],
-        attempts_max=row["attempts_max"],
-        timeout_seconds=row["timeout_seconds"],
-        enqueued_at=row["enqueued_at"],
-    )
+    return Job(*(row[name] for name in Job.__struct_fields__))
 
 
 def _errors(kept: str | None) -> tuple[AttemptError, ...]:

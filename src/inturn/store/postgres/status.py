@@ -52,18 +52,7 @@ async def beat(connection: Connection, worker: WorkerView, now: datetime | None)
 async def workers(connection: Connection) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
     return [
-        WorkerView(
-            id=row["id"],
-            host=row["host"],
-            pid=row["pid"],
-            version=row["version"],
-            queues=tuple(row["queues"]),
-            kinds=tuple(row["kinds"]),
-            running=row["running"],
-            process=row["process"],
-            started_at=row["started_at"],
-            seen_at=row["seen_at"],
-        )
+        WorkerView(**dict(row, queues=tuple(row["queues"]), kinds=tuple(row["kinds"])))
         for row in await connection.fetch(query("workers"))
     ]
 
@@ -71,17 +60,7 @@ async def workers(connection: Connection) -> list[WorkerView]:
 async def stats(connection: Connection, queue: str, since: datetime) -> list[Stat]:
     """Return what was settled per kind and minute, oldest minute first."""
     return [
-        Stat(
-            queue=queue,
-            kind=row["kind"],
-            minute_at=row["minute_at"],
-            done=row["done"],
-            retried=row["retried"],
-            buried=row["buried"],
-            released=row["released"],
-            seconds_sum=row["seconds_sum"],
-            durations=tuple(row["durations"]),
-        )
+        Stat(**dict(row, queue=queue, durations=tuple(row["durations"])))
         for row in await connection.fetch(query("stats"), queue, since)
     ]
 
@@ -111,19 +90,4 @@ def _queue_status(row: Any) -> QueueStatus:
 
 
 def _lane_view(queue: str, row: Any) -> LaneView:
-    return LaneView(
-        id=row["id"],
-        queue=queue,
-        key=row["key"],
-        kind=row["kind"],
-        priority=row["priority"],
-        round=row["round"],
-        state=LaneState(row["state"]),
-        head=row["head"],
-        cursor=row["cursor"],
-        last=row["last"],
-        depth=row["depth"],
-        ready_at=row["ready_at"],
-        halted_job=row["halted_job"],
-        paused_by=row["paused_by"],
-    )
+    return LaneView(**dict(row, queue=queue, state=LaneState(row["state"])))

@@ -20,7 +20,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
-from inturn.store.paging import Page
+from inturn.store.paging import Asked, Page
 from inturn.store.postgres import lanes, migrate, reads, status
 from inturn.store.postgres.claim import claim, extend
 from inturn.store.postgres.group_commit import Producer
@@ -245,36 +245,16 @@ class PostgresStore(Store):
 
     # Readers
 
-    async def _dead_letters(
-        self,
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[DeadLetter]:
-        return await self._pool.run(
-            lambda connection: reads.dead_letters(
-                connection, queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
-            )
-        )
+    async def _dead_letters(self, asked: Asked) -> Page[DeadLetter]:
+        return await self._pool.run(lambda connection: reads.dead_letters(connection, asked))
 
     async def _job(self, job: UUID) -> JobView:
         now = await self.now()
         return await self._pool.run(lambda connection: reads.job(connection, job, now))
 
-    async def _jobs(
-        self,
-        states: Sequence[JobState | None],
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[JobView]:
-        chosen = functools.partial(reads.jobs, states=states, queue=queue, kind=kind, key=key)
-        paged = functools.partial(chosen, cursor=cursor, rows_max=rows_max, now=await self.now())
-        return await self._pool.run(paged)
+    async def _jobs(self, states: Sequence[JobState | None], asked: Asked) -> Page[JobView]:
+        now = await self.now()
+        return await self._pool.run(lambda connection: reads.jobs(connection, states, asked, now))
 
     async def _jobs_ending(self, ending: str) -> list[UUID]:
         return await self._pool.run(lambda connection: reads.jobs_ending(connection, ending))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -22,6 +21,7 @@ from inturn.store.sqlite.rows import (
     WHOLE_JOB,
     Micros,
     WholeJob,
+    decoded,
     micros_of_seconds,
     rank,
     time_of,
@@ -264,7 +264,7 @@ class Claimer(msgspec.Struct, frozen=True, kw_only=True):
             "update parked set token = ?, attempt = attempt + 1, rank_at = null where id = ?",
             (token, id),
         )
-        statement = f"select {WHOLE_JOB}, attempt from parked where id = ?"
+        statement = f"select {WHOLE_JOB}, 1, attempt from parked where id = ?"
         row = self.connection.execute(statement, (id,)).fetchone()
         lease = Lease(
             token=token,
@@ -276,21 +276,7 @@ class Claimer(msgspec.Struct, frozen=True, kw_only=True):
             until=time_of(self.until),
             alone=alone,
         )
-        job = LeasedJob(
-            id=UUID(bytes=row[0]),
-            queue=row[1],
-            key=row[2],
-            kind=row[3],
-            payload=row[4],
-            priority=row[5],
-            round=row[6],
-            attempts_max=row[7],
-            timeout_seconds=row[8],
-            enqueued_at=time_of(row[9]),
-            position=1,
-            attempt=row[10],
-        )
-        return Claim(lease=lease, jobs=[job])
+        return Claim(lease=lease, jobs=[LeasedJob(*decoded(row))])
 
 
 def wake(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> None:

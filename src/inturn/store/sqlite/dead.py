@@ -7,7 +7,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from inturn.model.job import DeadLetter
-from inturn.store.paging import Page, decode_cursor, encode_cursor
+from inturn.store.paging import Asked, Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.cancel import drop
 from inturn.store.sqlite.enqueue import append
@@ -42,32 +42,17 @@ def dead_drop(
     return [UUID(bytes=letter.id) for letter in letters]
 
 
-def dead_letters(
-    connection: sqlite3.Connection,
-    now: Micros,
-    *,
-    queue: str | None,
-    kind: str | None,
-    key: str | None,
-    cursor: str | None,
-    rows_max: int,
-) -> Page[DeadLetter]:
+def dead_letters(connection: sqlite3.Connection, now: Micros, asked: Asked) -> Page[DeadLetter]:
     """List dead letters, latest death first."""
     died_at, id = (
-        decode_cursor(cursor, int, UUID)
-        if cursor is not None
+        decode_cursor(asked.cursor, int, UUID)
+        if asked.cursor is not None
         else (2**63 - 1, UUID(int=2**128 - 1))
     )
+    rows_max = asked.rows_max
     rows = connection.execute(
-        query("dead_letters_of_queue" if queue is not None else "dead_letters"),
-        {
-            "queue": queue,
-            "kind": kind,
-            "key": key,
-            "died_at": died_at,
-            "id": id.bytes,
-            "rows_max": rows_max + 1,
-        },
+        query("dead_letters_of_queue" if asked.queue is not None else "dead_letters"),
+        asked._asdict() | {"died_at": died_at, "id": id.bytes, "rows_max": rows_max + 1},
     ).fetchall()
     letters = tuple(
         DeadLetter(

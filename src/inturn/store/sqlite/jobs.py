@@ -15,7 +15,7 @@ from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, Awaited, Facts
 from inturn.policy.explain import explain as sentence
-from inturn.store.paging import Page, decode_cursor, encode_cursor
+from inturn.store.paging import Asked, Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row, lanes
 from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.lane_row import LaneRow
@@ -50,26 +50,13 @@ _QUERIES: dict[JobState | None, tuple[str, ...]] = {
 
 
 def jobs(
-    connection: sqlite3.Connection,
-    now: Micros,
-    *,
-    states: Sequence[JobState | None],
-    queue: str | None,
-    kind: str | None,
-    key: str | None,
-    cursor: str | None,
-    rows_max: int,
+    connection: sqlite3.Connection, now: Micros, states: Sequence[JobState | None], asked: Asked
 ) -> Page[JobView]:
     """List jobs of some states (None: of any) by id, newest first."""
-    [before] = decode_cursor(cursor, UUID) if cursor is not None else (UUID(int=2**128 - 1),)
-    arguments = {
-        "before": before.bytes,
-        "queue": queue,
-        "kind": kind,
-        "key": key,
-        "now": now,
-        "rows_max": rows_max + 1,
-    }
+    rows_max, before = asked.rows_max, UUID(int=2**128 - 1)
+    if asked.cursor is not None:
+        [before] = decode_cursor(asked.cursor, UUID)
+    arguments = asked._asdict() | {"before": before.bytes, "now": now, "rows_max": rows_max + 1}
     found: set[bytes] = set()
     for one in states:
         arguments["state"] = None if one is None else str(one)

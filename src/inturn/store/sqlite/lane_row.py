@@ -115,30 +115,8 @@ def cancelled_between(connection: sqlite3.Connection, lane: int, first: int, las
 
 def save(connection: sqlite3.Connection, lane: LaneRow) -> None:
     """Write a lane's columns back."""
-    connection.execute(
-        query("save_lane"),
-        (
-            lane.kind,
-            lane.priority,
-            lane.round,
-            lane.head,
-            lane.cursor,
-            lane.active,
-            lane.rank_at,
-            lane.waiting_since,
-            lane.ready_at,
-            lane.token,
-            lane.head_attempt,
-            lane.head_crashes,
-            lane.head_errors,
-            lane.suspect_last,
-            lane.halted_at,
-            lane.halted_job,
-            lane.paused_at,
-            lane.paused_by,
-            lane.id,
-        ),
-    )
+    id, _queue, _key, *columns, _last, _last_round = msgspec.structs.astuple(lane)
+    connection.execute(query("save_lane"), (*columns, id))
 
 
 def _pass_cancelled(connection: sqlite3.Connection, lane: LaneRow) -> None:

@@ -64,18 +64,12 @@ class WholeJob(msgspec.Struct, array_like=True):
 
 def job_of(row: Sequence[Any]) -> Job:
     """Return the job whose columns of ``WHOLE_JOB`` open the row."""
-    return Job(
-        id=UUID(bytes=row[0]),
-        queue=row[1],
-        key=row[2],
-        kind=row[3],
-        payload=row[4],
-        priority=row[5],
-        round=row[6],
-        attempts_max=row[7],
-        timeout_seconds=row[8],
-        enqueued_at=time_of(row[9]),
-    )
+    return Job(*decoded(row[:10]))
+
+
+def decoded(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row that the columns of ``WHOLE_JOB`` open, its id and time as what they mean."""
+    return UUID(bytes=row[0]), *row[1:9], time_of(row[9]), *row[10:]
 
 
 def errors_of(kept: str | None) -> tuple[AttemptError, ...]:

@@ -20,7 +20,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
-from inturn.store.paging import Page
+from inturn.store.paging import Asked, Page
 from inturn.store.sqlite import (
     cancel,
     check,
@@ -235,31 +235,14 @@ class SqliteStore(Store):
 
     # Readers
 
-    async def _dead_letters(
-        self,
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[DeadLetter]:
-        chosen = partial(dead.dead_letters, queue=queue, kind=kind, key=key)
-        return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
+    async def _dead_letters(self, asked: Asked) -> Page[DeadLetter]:
+        return await self._read(partial(dead.dead_letters, asked=asked))
 
     async def _job(self, job: UUID) -> JobView:
         return await self._read(partial(jobs.job, id=job))
 
-    async def _jobs(
-        self,
-        states: Sequence[JobState | None],
-        queue: str | None,
-        kind: str | None,
-        key: str | None,
-        cursor: str | None,
-        rows_max: int,
-    ) -> Page[JobView]:
-        chosen = partial(jobs.jobs, states=states, queue=queue, kind=kind, key=key)
-        return await self._read(partial(chosen, cursor=cursor, rows_max=rows_max))
+    async def _jobs(self, states: Sequence[JobState | None], asked: Asked) -> Page[JobView]:
+        return await self._read(partial(jobs.jobs, states=states, asked=asked))
 
     async def _jobs_ending(self, ending: str) -> list[UUID]:
         return await self._read(partial(jobs.jobs_ending, ending=ending))
