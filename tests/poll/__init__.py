@@ -1,0 +1,1 @@
+"""Schedules, sources, and calls to outside APIs."""
