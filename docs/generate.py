@@ -52,6 +52,8 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.DurableExecutor", inturn.DurableExecutor),
     ("inturn.testing.Sandbox", Sandbox),
     ("inturn.testing.HandClock", HandClock),
+    ("inturn.Schema", inturn.Schema),
+    ("inturn.Query", inturn.Query),
     ("Store", Store),
 )
 

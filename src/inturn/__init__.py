@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from inturn.queue.context import Context
     from inturn.queue.job import Call, Job
     from inturn.queue.ticket import Ticket
+    from inturn.store.queries import Query
+    from inturn.store.schema import Schema
     from inturn.worker.durable_executor import DurableExecutor
     from inturn.worker.worker import Worker
 
@@ -107,6 +109,7 @@ __all__ = [
     "OutOfOrder",
     "PayloadMismatch",
     "PayloadTooLarge",
+    "Query",
     "QueueFull",
     "Reject",
     "ResultCancelled",
@@ -115,6 +118,7 @@ __all__ = [
     "ResultTimeout",
     "RetryLater",
     "RetryPolicy",
+    "Schema",
     "SchemaMissing",
     "SchemaTaken",
     "SchemaTooNew",
@@ -144,9 +148,11 @@ _HOMES = {  # of what is no error
     "Executor": "inturn.executor",
     "ExecutorSettings": "inturn.executor",
     "Job": "inturn.queue.job",
+    "Query": "inturn.store.queries",
     "Reject": "inturn.policy.retry",
     "RetryLater": "inturn.policy.retry",
     "RetryPolicy": "inturn.policy.retry",
+    "Schema": "inturn.store.schema",
     "Ticket": "inturn.queue.ticket",
     "Worker": "inturn.worker.worker",
 }

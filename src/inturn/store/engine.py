@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -16,6 +16,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.paging import Asked, Page
+from inturn.store.queries import Query, Row
 
 Decision = Literal["retry", "skip", "drop"]
 """What a person decides of a halted lane's head."""
@@ -105,4 +106,7 @@ class Engine:
         raise NotImplementedError
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
+        raise NotImplementedError
+
+    async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
         raise NotImplementedError

@@ -45,6 +45,7 @@ from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
 from inturn.store.engine import Engine
 from inturn.store.paging import Asked, Page, check_rows_max
+from inturn.store.queries import Query, Row
 from inturn.store.transaction import Transaction
 
 
@@ -447,3 +448,11 @@ class Store(Engine):
     async def now(self) -> datetime:
         """Return the store's time."""
         raise NotImplementedError
+
+    # Applications
+
+    async def read(self, query: Query[Row], /, **parameters: Any) -> list[Row]:
+        """Run an application's query, which may not write, and return its rows. Never waits for
+        what is being written.
+        """
+        return await self._run(query, parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
-from inturn.store.postgres import lanes, migrate, reads, status
+from inturn.store.postgres import lanes, migrate, own_queries, reads, status
 from inturn.store.postgres.claim import claim, extend
 from inturn.store.postgres.group_commit import Producer
 from inturn.store.postgres.listener import Listener
@@ -30,6 +30,7 @@ from inturn.store.postgres.settle import progress, settle, settled, turn
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.upkeep import check, prune
+from inturn.store.queries import Query, Row
 from inturn.store.store import Pruned, Store
 
 LOCKED_SECONDS = (0.01, 0.04, 0.2)
@@ -287,6 +288,11 @@ class PostgresStore(Store):
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._pool.run(lambda connection: status.stats(connection, queue, since))
+
+    async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
+        return await self._pool.run(
+            lambda connection: own_queries.read(connection, query, given, self._now())
+        )
 
     async def now(self) -> datetime:
         """Return the store's time: the database's, unless a clock was given."""

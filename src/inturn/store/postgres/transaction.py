@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from inturn.model.errors import LeaseLost, QueueFull, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settling import Settling
+from inturn.store.postgres import own_queries
 from inturn.store.postgres.enqueue import accept, with_time
 from inturn.store.postgres.faults import told
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
+from inturn.store.queries import Query, Row, slices
 from inturn.store.transaction import Transaction
 
 MakeQueues = Callable[[Connection, Sequence[NewJob]], Awaitable[None]]
@@ -59,6 +61,14 @@ class PostgresTransaction(Transaction):
     async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._check_open()
         return [tuple(row) for row in await self.connection.fetch(sql, *arguments)]
+
+    async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
+        self._check_open()
+        with told():
+            return await own_queries.run(self.connection, query, given, self._now)
+
+    def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
+        return slices(rows)
 
     def _check_open(self) -> None:
         if self.is_over:

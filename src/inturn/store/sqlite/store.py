@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -21,6 +21,7 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
+from inturn.store.queries import Query, Row
 from inturn.store.sqlite import (
     cancel,
     check,
@@ -31,6 +32,7 @@ from inturn.store.sqlite import (
     lanes,
     leases,
     migrate,
+    own_queries,
     prune,
     queues,
     reclaim,
@@ -269,6 +271,9 @@ class SqliteStore(Store):
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._read(partial(workers.stats, queue=queue, since=micros(since)))
+
+    async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
+        return await self._read(partial(own_queries.read, query=query, given=given))
 
     async def now(self) -> datetime:
         """Return the store's time."""

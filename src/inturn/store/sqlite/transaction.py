@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -13,6 +13,8 @@ from uuid import UUID
 from inturn.model.errors import LeaseLost, StoreError
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.settling import Settling
+from inturn.store.queries import Query, Row, slices
+from inturn.store.sqlite import own_queries
 from inturn.store.sqlite.enqueue import enqueue
 from inturn.store.sqlite.faults import store_error, transaction_over
 from inturn.store.sqlite.rows import Micros, micros
@@ -32,7 +34,7 @@ class SqliteTransaction(Transaction):
     async def __aenter__(self) -> SqliteTransaction:
         self._turn = await self._writer().take_turn()
         try:
-            await self._run(_begin)
+            await self._work(_begin)
         except BaseException:
             self._turn.end()
             raise
@@ -47,9 +49,9 @@ class SqliteTransaction(Transaction):
         assert self._turn is not None
         try:
             if kind is None and self._lost is None:
-                await self._run(_checked(_commit), is_last=True)
+                await self._work(_checked(_commit), is_last=True)
             else:
-                await self._run(_rollback, is_last=True)
+                await self._work(_rollback, is_last=True)
         finally:
             self._turn.end()
             self._turn = None
@@ -70,11 +72,17 @@ class SqliteTransaction(Transaction):
         bound = [_bound(argument) for argument in arguments]
         return await self._go_on(lambda connection, now: connection.execute(sql, bound).fetchall())
 
+    async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
+        return await self._go_on(partial(own_queries.run, query=query, given=given))
+
+    def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
+        return slices(rows, micros)
+
     async def _go_on(self, work: Work[Result]) -> Result:
         """Do something more in the transaction, if SQLite has not given it up."""
-        return await self._run(_checked(work))
+        return await self._work(_checked(work))
 
-    async def _run(self, work: Work[Result], *, is_last: bool = False) -> Result:
+    async def _work(self, work: Work[Result], *, is_last: bool = False) -> Result:
         if self._turn is None:
             raise transaction_over()
         try:

@@ -1,0 +1,36 @@
+"""An application's own queries, as PostgreSQL runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from inturn.model.errors import BadInput
+from inturn.store.postgres.pool import Connection
+from inturn.store.queries import Query, Row, decode, statement
+
+
+async def run(
+    connection: Connection, query: Query[Row], given: Mapping[str, Any], now: datetime | None
+) -> list[Row]:
+    """Run a query and return its rows."""
+    found = statement(query, "postgres")
+    values = found.values(query, {"now": now, **given} if "now" in found.parameters else given)
+    rows = await connection.fetch(found.text, *values.values())
+    return decode(query, list(rows[0].keys()) if rows else [], rows)
+
+
+async def read(
+    connection: Connection, query: Query[Row], given: Mapping[str, Any], now: datetime | None
+) -> list[Row]:
+    """Run a query that may not write."""
+    try:
+        async with connection.transaction(readonly=True):
+            return await run(connection, query, given, now)
+    except asyncpg.ReadOnlySQLTransactionError as error:
+        raise BadInput(
+            f"{query} writes, and read() never does. Run it in a transaction."
+        ) from error

@@ -1,0 +1,203 @@
+"""An application's own queries: SQL in files, with named parameters, and rows as its own types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from typing import Any, Generic, TypeVar, get_args, overload
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.admissible import check_time, listed, shown
+from inturn.model.errors import BadInput
+from inturn.store.schema import EngineName, owners_of, written_for
+
+Row = TypeVar("Row")
+
+SLICE_BYTES = 1024 * 1024
+"""So many bytes of rows ``run_many`` gives one statement at most, or one row that has more."""
+
+_PARAMETERS = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|::|(?<![\w:]):(?P<name>[a-z_]\w*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_json = msgspec.json.Encoder()
+
+
+class Query(Generic[Row]):
+    """A statement in a file of an application's package, and the type of its rows.
+
+    The file is ``queries/NAME.sql`` where both databases read it alike, else
+    ``queries/sqlite/NAME.sql`` and ``queries/postgres/NAME.sql``. A parameter is written ``:name``;
+    ``:now`` is the store's time, unless the caller gives one. A table is written ``owner.table``.
+
+    A ``row`` is a ``msgspec.Struct`` with a field for each column; without one, rows are tuples.
+    """
+
+    @overload
+    def __init__(self, package: str, name: str, row: type[Row]) -> None: ...
+    @overload
+    def __init__(self: Query[tuple[Any, ...]], package: str, name: str) -> None: ...
+    def __init__(self, package: str, name: str, row: Any = None) -> None:
+        self.package, self.name, self.row = package, name, row
+
+    def __repr__(self) -> str:
+        return f"Query({self.package!r}, {self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query's text as one engine runs it, and its parameters in the order of their numbers."""
+
+    text: str
+    parameters: tuple[str, ...]
+
+    def values(self, query: Query[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters' values in order; ``now`` may be None. Refuses other names."""
+        missing = [name for name in self.parameters if name not in given and name != "now"]
+        unread = [name for name in given if name not in self.parameters]
+        if missing or unread:
+            wrong = (
+                f"{', '.join(missing)} not given" if missing else f"{', '.join(unread)} not read"
+            )
+            raise BadInput(
+                f"{query} reads {', '.join(self.parameters) or 'no parameters'}; here: {wrong}."
+            )
+        return {name: plain(given.get(name)) for name in self.parameters}
+
+
+def statement(query: Query[Any], engine: EngineName) -> Statement:
+    """Return a query's statement for an engine."""
+    if not isinstance(query, Query):
+        raise BadInput(f"a Query is needed, not {shown(query)}.")
+    return _statement(query.package, query.name, tuple(owners_of(query.package)), engine)
+
+
+@cache
+def _statement(package: str, name: str, owners: tuple[str, ...], engine: EngineName) -> Statement:
+    return translate(_read(package, name, engine), owners, engine)
+
+
+def translate(text: str, owners: Collection[str], engine: EngineName) -> Statement:
+    """Return the statement that an application's text is for an engine.
+
+    SQLite reads ``:name`` itself; for PostgreSQL each becomes a number, the same for the same name.
+    """
+    numbers: dict[str, int] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return found[0]
+        number = numbers.setdefault(name, len(numbers) + 1)
+        if engine == "sqlite":
+            return found[0]
+        if name == "now":  # none is given where the database's own time counts
+            return f"coalesce(${number}::timestamptz, clock_timestamp())"
+        return f"${number}"
+
+    text = _PARAMETERS.sub(numbered, written_for(text, owners, engine))
+    return Statement(text.strip().rstrip(";"), tuple(numbers))
+
+
+def _read(package: str, name: str, engine: EngineName) -> str:
+    folder = files(package).joinpath("queries")
+    for path in (folder.joinpath(f"{name}.sql"), folder.joinpath(engine, f"{name}.sql")):
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise BadInput(
+        f"package {package!r} has no query {name!r}: neither queries/{name}.sql nor "
+        f"queries/{engine}/{name}.sql."
+    )
+
+
+# Values on their way in
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter as both engines take it: ids as text, what has parts as JSON text."""
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        check_time("a parameter", value)
+        return value
+    if isinstance(value, msgspec.Struct | list | tuple | dict | set | frozenset):
+        return _json.encode(value).decode()
+    return value
+
+
+def slices(rows: Iterable[Any], micros: Callable[[datetime], int] | None = None) -> Iterator[str]:
+    """Yield rows, Structs or dicts, as texts of JSON arrays of bounded size.
+
+    ``micros``: turns a time into what the engine keeps; without it times are written as text.
+    """
+    texts: list[bytes] = []
+    size = 0
+    for row in listed("rows", rows):
+        text = _json.encode(row if micros is None else _with_times_kept(row, micros))
+        if texts and size + len(text) > SLICE_BYTES:
+            yield _array(texts)
+            texts, size = [], 0
+        texts.append(text)
+        size += len(text) + 1
+    if texts:
+        yield _array(texts)
+
+
+def _array(texts: Sequence[bytes]) -> str:
+    return (b"[" + b",".join(texts) + b"]").decode()
+
+
+def _with_times_kept(row: Any, micros: Callable[[datetime], int]) -> Any:
+    if not isinstance(row, dict):
+        sort: Any = type(row)
+        if not time_fields(sort):
+            return row
+        row = msgspec.structs.asdict(row)
+    if not any(isinstance(value, datetime) for value in row.values()):
+        return row
+    return {
+        name: micros(value) if isinstance(value, datetime) else value for name, value in row.items()
+    }
+
+
+# Rows on their way out
+
+
+def decode(
+    query: Query[Row],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    time_of: Callable[[int], datetime] | None = None,
+) -> list[Row]:
+    """Return rows as the query's type. ``time_of``: makes a time of what the engine keeps."""
+    if query.row is None:
+        return [tuple(row) for row in rows]  # type: ignore[misc]  # the row type is a tuple
+    named = [dict(zip(columns, row, strict=True)) for row in rows]
+    if time_of is not None and (fields := time_fields(query.row)):
+        for row in named:
+            for field in fields & row.keys():
+                if isinstance(row[field], int):
+                    row[field] = time_of(row[field])
+    try:
+        return msgspec.convert(named, list[query.row], strict=False)  # type: ignore[name-defined]
+    except msgspec.ValidationError as error:
+        raise BadInput(f"a row of {query} is no {query.row.__name__}: {error}.") from error
+
+
+@cache
+def time_fields(row: type[Any]) -> frozenset[str]:
+    """Return the fields of a Struct that hold a time."""
+    return frozenset(
+        field.encode_name
+        for field in msgspec.structs.fields(row)
+        if datetime in (field.type, *get_args(field.type))
+    )

@@ -1,0 +1,150 @@
+"""An application's own queries: named parameters, rows as its own types, many rows at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from inturn.model.clock import ManualClock
+from inturn.model.errors import BadInput
+from inturn.model.ids import new_id
+from inturn.store.queries import SLICE_BYTES, Query
+from inturn.store.store import Store
+from tests.contract.owners import make_tables
+from tests.contract.support import enqueue, job, run_all
+from tests.shop import ADD_ITEM, ADD_ITEMS, ITEMS, SCHEMA, SELL, SOLD_BEFORE, Counted, Item, Size
+
+NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
+async def shop(store: Store) -> None:
+    await make_tables(store, [SCHEMA])
+
+
+def items(number: int, name: str = "pen") -> list[Item]:
+    return [Item(id=new_id(), name=f"{name} {at:06}") for at in range(number)]
+
+
+async def add(store: Store, *items: Item) -> None:
+    async with store.transaction() as t:
+        for one in items:
+            added = await t.run(
+                ADD_ITEM, id=one.id, name=one.name, size=one.size, sold_at=one.sold_at
+            )
+            assert added == [Counted(1)]
+
+
+async def test_rows_come_back_as_they_were_given(store: Store) -> None:
+    """Ids, enums, truth and times, which each database keeps in its own way."""
+    sold = Item(id=new_id(), name="a pen: 'x'", size=Size.LARGE, sold=True, sold_at=NOON)
+    plain = Item(id=new_id(), name="b")
+    async with store.transaction() as t:
+        await t.run_many(ADD_ITEMS, [sold, plain])
+        assert await t.run(ITEMS, name=None) == [sold, plain]  # it sees what it wrote
+    assert await store.read(ITEMS, name=None) == [sold, plain]
+    assert await store.read(ITEMS, name="b") == [plain]
+    await add(store, msgspec.structs.replace(sold, id=new_id(), name="c", sold=False))
+    [found] = await store.read(ITEMS, name="c")
+    assert (found.sold_at, found.size) == (NOON, Size.LARGE)
+    assert await store.read(SOLD_BEFORE, until=NOON) == [Counted(0)]
+    assert await store.read(SOLD_BEFORE, until=NOON + timedelta(microseconds=1)) == [Counted(2)]
+
+
+async def test_now_is_the_time_of_the_store_unless_it_is_given(
+    store: Store, clock: ManualClock
+) -> None:
+    [first, second] = items(2)
+    await add(store, first, second)
+    async with store.transaction() as t:
+        [sold] = await t.run(SELL, id=first.id)
+        assert (sold.sold, sold.sold_at) == (True, clock.now())
+        [sold] = await t.run(SELL, id=second.id, now=NOON)
+        assert sold.sold_at == NOON
+
+
+async def test_without_a_type_rows_are_tuples(store: Store) -> None:
+    await add(store, *items(1))
+    query = Query("tests.shop", "sold_before")
+    assert await store.read(query, until=NOON) == [(0,)]
+
+
+async def test_many_rows_are_cut_into_slices(store: Store) -> None:
+    rows = [msgspec.to_builtins(one) for one in items(5000, "x" * 1000)]
+    assert sum(len(msgspec.json.encode(row)) for row in rows) > 2 * SLICE_BYTES
+    async with store.transaction() as t:
+        await t.run_many(ADD_ITEMS, rows)
+        await t.run_many(ADD_ITEMS, [])
+        await t.run_many(ADD_ITEMS, [{**rows[0], "id": str(new_id()), "sold_at": NOON}])
+    found = await store.read(ITEMS, name=None)
+    assert len(found) == 5001
+    assert {one.sold_at for one in found} == {None, NOON}
+
+
+async def test_own_rows_and_jobs_are_taken_back_together(store: Store) -> None:
+    async def half() -> None:
+        async with store.transaction() as t:
+            await t.run_many(ADD_ITEMS, items(3))
+            await enqueue(t, job())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await half()
+    assert await store.read(ITEMS, name=None) == []
+    assert await run_all(store) == []
+
+
+async def test_a_read_that_writes_is_refused_and_writes_nothing(store: Store) -> None:
+    await add(store, one := items(1)[0])
+    with pytest.raises(BadInput, match="Run it in a transaction"):
+        await store.read(SELL, id=one.id)
+    assert await store.read(ITEMS, name=None) == [one]
+    await add(store, *items(1))  # the connection that read may be one that writes
+
+
+async def test_a_read_does_not_wait_for_who_writes(store: Store) -> None:
+    await add(store, one := items(1)[0])
+    async with store.transaction() as t:
+        await t.run(SELL, id=one.id)
+        assert await store.read(ITEMS, name=None) == [one]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [({}, "name not given"), ({"name": "a", "nmae": "b"}, "nmae not read")],
+)
+async def test_parameters_must_be_those_that_the_text_reads(
+    store: Store, parameters: dict[str, str], wrong: str
+) -> None:
+    with pytest.raises(BadInput, match=wrong):
+        await store.read(ITEMS, **parameters)
+    async with store.transaction() as t:
+        with pytest.raises(BadInput, match=wrong):
+            await t.run(ITEMS, **parameters)
+
+
+async def test_a_query_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(BadInput, match="no query 'gone'"):
+        await store.read(Query("tests.shop", "gone"))
+
+
+async def test_a_row_that_is_not_of_its_type_is_told(store: Store) -> None:
+    class Other(msgspec.Struct):
+        id: UUID
+        name: int
+
+    await add(store, *items(1))
+    with pytest.raises(BadInput, match="no Other"):
+        await store.read(Query("tests.shop", "items", Other), name=None)
+
+
+async def test_what_the_database_says_of_a_query_is_told(store: Store) -> None:
+    one = items(1)[0]
+    await add(store, one)
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await add(store, one)
+    assert await store.read(ITEMS, name=None) == [one]

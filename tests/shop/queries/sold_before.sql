@@ -1,0 +1,1 @@
+select count(*) as items from shop.item s where s.sold_at < :until
