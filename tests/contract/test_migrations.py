@@ -41,9 +41,8 @@ async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(
     store = connect(empty_url, clock=clock)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sqlite_migrate, "VERSION", 1)
-            patch.setattr(postgres_migrate, "VERSION", 1)
-            patch.setattr(postgres_migrate, "MIGRATIONS", postgres_migrate.MIGRATIONS[:1])
+            for engine in (sqlite_migrate, postgres_migrate):
+                patch.setattr(engine, "MIGRATIONS", engine.MIGRATIONS[:1])
             assert await store.migrate() == 1
         with pytest.raises(SchemaMissing, match=r"version 1.*needs.* [2-9]"):
             await store.open()
@@ -56,6 +55,29 @@ async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(
         with pytest.raises(ResultLost):
             await store.result(second)
         assert await store.check() == []
+    finally:
+        await store.close()
+
+
+async def test_an_older_inturn_works_on_newer_tables_that_allow_it(
+    empty_url: str, clock: ManualClock
+) -> None:
+    store = connect(empty_url, clock=clock)
+    try:
+        known = await store.migrate()
+        await store.open()
+        await raw(
+            store,
+            f"update @schema_version set version = {known + 7} where version = {known}",
+        )
+        old = connect(empty_url, clock=clock)
+        try:
+            await old.open()
+            assert await old.migrate() == known + 7
+            [made] = await enqueue(old, job())
+            assert await run_all(store) == [made]
+        finally:
+            await old.close()
     finally:
         await store.close()
 
@@ -84,7 +106,9 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(
         await store.open()
         [made] = await enqueue(store, job())
         await raw(
-            store, f"update @schema_version set version = {known + 7} where version = {known}"
+            store,
+            f"update @schema_version set version = {known + 7}, oldest = {known + 7} "
+            f"where version = {known}",
         )
         late = connect(empty_url, clock=clock)
         try:

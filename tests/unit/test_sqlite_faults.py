@@ -24,7 +24,7 @@ from inturn.model.errors import (
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
-from inturn.store.sqlite.migrate import VERSION
+from inturn.store.sqlite.migrate import MIGRATIONS
 from inturn.store.sqlite.store import SqliteStore
 
 LOCK = """
@@ -151,7 +151,7 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path:
     path = tmp_path / "work.db"
     await SqliteStore(str(path)).migrate()
     connection = sqlite3.connect(path)
-    connection.execute("insert into schema_version values (99, 0)")
+    connection.execute("insert into schema_version values ('engine', 99, 99, 0)")
     connection.commit()
     connection.close()
     store = SqliteStore(str(path))
@@ -170,10 +170,10 @@ async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path)
     store = SqliteStore(str(path))
     with pytest.raises(SchemaMissing, match="inturn store migrate"):
         await store.open()
-    assert await store.migrate() == VERSION
-    assert await store.migrate() == VERSION
+    assert await store.migrate() == len(MIGRATIONS)
+    assert await store.migrate() == len(MIGRATIONS)
     await store.open()
-    assert await store.migrate() == VERSION
+    assert await store.migrate() == len(MIGRATIONS)
     await store.enqueue([NewJob(kind="k")])
     await store.close()
 

@@ -12,6 +12,7 @@ from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.session import Session, connected
 from inturn.cli.text import count, plain
 from inturn.store.address import without_password
+from inturn.store.schema import ENGINE, installed_schemas
 from inturn.store.store import Pruned
 
 app = typer.Typer(help="Make, upgrade, check and prune a store's tables.", no_args_is_help=True)
@@ -34,18 +35,26 @@ _NOUNS = {
     ),
 )
 def migrate(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Make the store's tables, or upgrade them. Safe to repeat."""
+    """Make the store's tables, or upgrade them. Safe to repeat.
+
+    Those of installed applications, too; and with --app those of the app's own schemas.
+    """
     session = Session(app, store, as_json)
     url = session.url
+    schemas = installed_schemas() + (session.app.schemas if session.app is not None else [])
 
-    async def migrated() -> int:
+    async def migrated() -> dict[str, int]:
         async with connected(url) as store:
-            return await store.migrate()
+            await store.migrate(schemas)
+            await store.open()
+            return await store.versions()
 
-    version, shown = asyncio.run(migrated()), without_password(url)
+    versions, shown = asyncio.run(migrated()), without_password(url)
+    version = versions.pop(ENGINE)
+    more = "".join(f" and {owner} {number}" for owner, number in sorted(versions.items()))
     session.answer(
-        {"store": shown, "schema_version": version},
-        plain(f"{shown} has schema version {version}."),
+        {"store": shown, "schema_version": version, "schemas": versions},
+        plain(f"{shown} has schema version {version}{more}."),
     )
 
 

@@ -28,17 +28,18 @@ class StoreReplaced(StoreError):
 
 
 class SchemaMissing(StoreError):
-    """The store has no tables yet."""
+    """The store has no tables yet, or older ones."""
 
 
 class SchemaTooNew(StoreError):
     """The store was made by a newer inturn."""
 
-    def __init__(self, found: int, known: int) -> None:
-        self.found, self.known = found, known
+    def __init__(self, found: int, known: int, owner: str = "engine") -> None:
+        self.found, self.known, self.owner = found, known, owner
+        whose = "schema" if owner == "engine" else f"tables of {owner} in"
         super().__init__(
-            f"this store has schema version {found}; this inturn knows up to {known}. "
-            f"Upgrade inturn here, or point it at another store. Nothing was changed."
+            f"this store has {whose} version {found}; this program knows up to {known}. "
+            f"Upgrade it here, or point it at another store. Nothing was changed."
         )
 
 

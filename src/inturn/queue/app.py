@@ -29,6 +29,7 @@ from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
 from inturn.store.address import without_password
+from inturn.store.schema import Schema, installed_schemas
 from inturn.store.store import Store
 
 P = ParamSpec("P")
@@ -90,6 +91,7 @@ class App(ExtensibleApp):
         super().__init__()
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
+        self.schemas: list[Schema] = []
         self.connections = Connections(url, clock)
         self.mark = object()  # the same in the copies of it that workers have
 
@@ -316,12 +318,20 @@ class App(ExtensibleApp):
         await self.connections.close()
 
     async def migrate(self) -> int:
-        """Make or renew the store's tables; return their version."""
+        """Make the store's tables, those of installed applications and of the app's own schemas,
+        or bring them to their versions; return the engine's.
+        """
         store = self.spare_store()
         try:
-            return await store.migrate()
+            return await store.migrate([*installed_schemas(), *self.schemas])
         finally:
             await store.close()
+
+    def schema(self, schema: Schema) -> Schema:
+        """Let ``app.migrate()`` and ``inturn store migrate -A`` make these tables, too."""
+        if schema not in self.schemas:
+            self.schemas.append(schema)
+        return schema
 
     def spare_store(self) -> Store:
         """Return the store once more, not open: for a thread of its own."""

@@ -17,6 +17,7 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.paging import Asked, Page
 from inturn.store.queries import Query, Row
+from inturn.store.schema import Schema
 
 Decision = Literal["retry", "skip", "drop"]
 """What a person decides of a halted lane's head."""
@@ -24,6 +25,9 @@ Decision = Literal["retry", "skip", "drop"]
 
 class Engine:
     """One of the two databases behind a store."""
+
+    async def _ensure(self, schema: Schema) -> None:
+        raise NotImplementedError
 
     async def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
         raise NotImplementedError

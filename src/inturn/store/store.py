@@ -46,6 +46,7 @@ from inturn.policy.settling import check_settlements
 from inturn.store.engine import Engine
 from inturn.store.paging import Asked, Page, check_rows_max
 from inturn.store.queries import Query, Row
+from inturn.store.schema import Schema
 from inturn.store.transaction import Transaction
 
 
@@ -69,6 +70,7 @@ class Store(Engine):
     """
 
     _checked: NewJob | None = None  # one that could be stored
+    _ensured: frozenset[Schema] = frozenset()  # applications whose tables are there
 
     # Life
 
@@ -95,8 +97,27 @@ class Store(Engine):
         """Finish what is under way and disconnect. May be called twice."""
         raise NotImplementedError
 
-    async def migrate(self) -> int:
-        """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
+    async def migrate(self, schemas: Iterable[Schema] = ()) -> int:
+        """Make the engine's tables and those of applications, or bring them to their versions.
+
+        In one transaction, under a lock; returns the version of the engine's. Safe to repeat.
+        Tables that are newer, but on which this program still works, stay as they are.
+        """
+        raise NotImplementedError
+
+    async def ensure(self, schema: Schema) -> None:
+        """Refuse a store without an application's tables; on SQLite, make them.
+
+        An application calls it before it first uses them; it looks once while the store is open.
+        Older tables: ``SchemaMissing``, which says what to run. Newer ones, on which this program
+        does not work: ``SchemaTooNew``.
+        """
+        if schema not in self._ensured:
+            await self._ensure(schema)
+            self._ensured |= {schema}
+
+    async def versions(self) -> dict[str, int]:
+        """Return the version of each owner's tables; the engine's are "engine"."""
         raise NotImplementedError
 
     async def check(self) -> list[str]:

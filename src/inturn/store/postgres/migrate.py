@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from importlib.resources import files
 
-from inturn.model.errors import (
-    FunctionsDiffer,
-    SchemaMissing,
-    SchemaTaken,
-    SchemaTooNew,
-    StoreError,
-)
+from inturn.model.errors import FunctionsDiffer, SchemaMissing, SchemaTaken, StoreError
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import folder, query
+from inturn.store.schema import (
+    ENGINE,
+    Migration,
+    Schema,
+    Version,
+    check_not_too_new,
+    check_required,
+    in_order,
+    migrations_of,
+    missing_migrations,
+    read_migrations,
+    versions,
+)
 
 LOCK = 0x696E7475726E  # "inturn"
-MIGRATIONS = folder("migrations")
+MIGRATIONS = read_migrations(files(__package__) / "migrations")
 FUNCTIONS = folder("functions")
-VERSION = len(MIGRATIONS)
+OWNED = 8
+"""The version of the engine since which ``schema_version`` says whose tables it is about."""
 
 _FUNCTIONS_TEXT = "\n".join(text for _, text in FUNCTIONS)
 FUNCTIONS_MARK = f"inturn's functions {hashlib.sha256(_FUNCTIONS_TEXT.encode()).hexdigest()}"
@@ -29,45 +39,41 @@ _MADE = re.compile(
 )
 
 
-async def migrate(connection: Connection) -> int:
-    """Apply what is missing, in one transaction; return the version. Safe to repeat."""
+async def migrate(connection: Connection, schemas: Iterable[Schema] = ()) -> int:
+    """Apply what is missing, in one transaction; return the engine's version. Safe to repeat."""
     async with connection.transaction():
         await connection.execute("set local lock_timeout = '60s'")
         await connection.execute("set local statement_timeout = '0'")
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
         await _check_encoding(connection)
         await _check_taken(connection)
-        found = await version(connection)
-        if found > VERSION:
-            raise SchemaTooNew(found, VERSION)
-        if found == 0:
+        if not await found_versions(connection):
             await _make_schema(connection)
-        for number, (_, text) in enumerate(MIGRATIONS, start=1):
-            if number > found:
-                await connection.execute(text)
-                await connection.execute(
-                    "insert into inturn.schema_version (version) values ($1)", number
-                )
+        await _apply(connection, ENGINE, MIGRATIONS)
+        for schema in in_order(schemas):
+            check_required(schema, await found_versions(connection))
+            await _make_namespace(connection, f"inturn_{schema.owner}")
+            await _apply(connection, schema.owner, migrations_of(schema, "postgres"))
         await _renew_functions(connection)
-    return VERSION
+        return (await found_versions(connection))[ENGINE].number
 
 
-async def version(connection: Connection) -> int:
-    """Return the version of the tables here; 0 when there are none."""
+async def found_versions(connection: Connection) -> dict[str, Version]:
+    """Return the version of each owner's tables."""
     if await connection.fetchval("select to_regclass('inturn.schema_version')") is None:
-        return 0
-    return await connection.fetchval("select max(version) from inturn.schema_version") or 0
+        return {}
+    return versions(await connection.fetch(query("versions")))
 
 
-async def check_version(connection: Connection) -> None:
+async def check_engine(connection: Connection) -> None:
     """Refuse a database that this inturn cannot work with."""
     await _check_taken(connection)
-    found = await version(connection)
-    if found > VERSION:
-        raise SchemaTooNew(found, VERSION)
-    if found < VERSION:
+    found = await found_versions(connection)
+    check_not_too_new(ENGINE, found, MIGRATIONS)
+    version = found.get(ENGINE, Version()).number
+    if version < len(MIGRATIONS):
         raise SchemaMissing(
-            f"the database has schema version {found} and this inturn needs {VERSION}. "
+            f"the database has schema version {version} and this inturn needs {len(MIGRATIONS)}. "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
     if await connection.fetchval(query("schema_comment")) != FUNCTIONS_MARK:
@@ -78,12 +84,23 @@ async def check_version(connection: Connection) -> None:
         )
 
 
+async def _apply(connection: Connection, owner: str, migrations: list[Migration]) -> None:
+    for one in missing_migrations(owner, await found_versions(connection), migrations):
+        await connection.execute(one.text)
+        if owner == ENGINE and one.number < OWNED:
+            step = "insert into inturn.schema_version (version) values ($1)"
+            await connection.execute(step, one.number)
+        else:
+            step = "insert into inturn.schema_version (owner, version, oldest) values ($1, $2, $3)"
+            await connection.execute(step, owner, one.number, one.oldest)
+
+
 async def _check_taken(connection: Connection) -> None:
     """Refuse a schema of someone else's with tables of the same names as inturn's."""
     names, is_ours = await connection.fetchrow(query("relations"))
     ours = {"schema_version"}
-    for _, text in MIGRATIONS:
-        ours.update(_MADE.findall(text))
+    for one in MIGRATIONS:
+        ours.update(_MADE.findall(one.text))
     if not is_ours and (taken := ours & set(names or ())):
         raise SchemaTaken(
             "the schema inturn of this database", taken, "Give inturn a database of its own."
@@ -101,13 +118,18 @@ async def _check_encoding(connection: Connection) -> None:
 
 
 async def _make_schema(connection: Connection) -> None:
-    """Make what the migrations stand on. A schema that an administrator made will do."""
-    if not await connection.fetchval("select to_regnamespace('inturn') is not null"):
-        await connection.execute("create schema inturn")
+    """Make what the migrations stand on."""
+    await _make_namespace(connection, "inturn")
     await connection.execute(
         "create table inturn.schema_version "
         "(version integer primary key, applied_at timestamptz not null default now())"
     )
+
+
+async def _make_namespace(connection: Connection, name: str) -> None:
+    """Make a schema of PostgreSQL's. One that an administrator made will do."""
+    if not await connection.fetchval("select to_regnamespace($1) is not null", name):
+        await connection.execute(f"create schema {name}")
 
 
 async def _renew_functions(connection: Connection) -> None:

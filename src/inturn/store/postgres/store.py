@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
+from inturn.model.admissible import listed
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput, StoreError, UnknownJob
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
@@ -31,6 +32,7 @@ from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.upkeep import check, prune
 from inturn.store.queries import Query, Row
+from inturn.store.schema import Schema, check_version, migrations_of
 from inturn.store.store import Pruned, Store
 
 LOCKED_SECONDS = (0.01, 0.04, 0.2)
@@ -85,7 +87,7 @@ class PostgresStore(Store):
         """Connect, and refuse a database this inturn cannot work with."""
         await self._pool.open()
         try:
-            await self._pool.run(migrate.check_version)
+            await self._pool.run(migrate.check_engine)
         except BaseException:
             await self._pool.close()
             raise
@@ -94,11 +96,22 @@ class PostgresStore(Store):
         """Finish what is under way and disconnect."""
         await self._listener.close()
         await self._pool.close()
+        self._ensured = frozenset()
 
-    async def migrate(self) -> int:
-        """Bring the tables to this version."""
+    async def migrate(self, schemas: Iterable[Schema] = ()) -> int:
+        """Make the engine's tables and those of applications, or bring them to their versions."""
+        schemas = listed("schemas", schemas)
         await self._pool.open()
-        return await self._pool.run(migrate.migrate)
+        return await self._pool.run(lambda connection: migrate.migrate(connection, schemas))
+
+    async def versions(self) -> dict[str, int]:
+        """Return the version of each owner's tables."""
+        found = await self._pool.run(migrate.found_versions)
+        return {owner: one.number for owner, one in found.items()}
+
+    async def _ensure(self, schema: Schema) -> None:
+        found = await self._pool.run(migrate.found_versions)
+        check_version(schema, found, migrations_of(schema, "postgres"))
 
     async def check(self) -> list[str]:
         """Verify every invariant of the tables."""

@@ -6,16 +6,17 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from inturn.model.clock import Clock
 from inturn.model.errors import StoreUnavailable
+from inturn.store.schema import Schema
 from inturn.store.sqlite.faults import folder_missing, may_not_write, no_wal, store_error
 from inturn.store.sqlite.file import MEMORY, check_not_inherited
-from inturn.store.sqlite.migrate import check_taken, check_version, is_empty, migrate
+from inturn.store.sqlite.migrate import check_engine, check_taken, is_empty, migrate
 from inturn.store.sqlite.rows import micros
 
 Synchronous = Literal["full", "normal"]
@@ -146,7 +147,7 @@ def open_checked(
     try:
         if is_empty(connection):
             _migrate(connection, clock)
-        check_version(connection, path)
+        check_engine(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise store_error(error, path) from error
@@ -157,24 +158,29 @@ def open_checked(
 
 
 def migrate_closed(
-    path: str, clock: Clock, *, synchronous: Synchronous, busy_seconds: float
+    path: str,
+    clock: Clock,
+    *,
+    schemas: list[Schema],
+    synchronous: Synchronous,
+    busy_seconds: float,
 ) -> int:
-    """Migrate a file that nobody here has open; return its version."""
+    """Migrate a file that nobody here has open; return the engine's version."""
     connection = open_writer(
         path, synchronous=synchronous, busy_seconds=busy_seconds, check=check_taken
     )
     try:
-        return _migrate(connection, clock)
+        return _migrate(connection, clock, schemas)
     except sqlite3.Error as error:
         raise store_error(error, path) from error
     finally:
         connection.close()
 
 
-def _migrate(connection: sqlite3.Connection, clock: Clock) -> int:
+def _migrate(connection: sqlite3.Connection, clock: Clock, schemas: Iterable[Schema] = ()) -> int:
     connection.execute("begin immediate")
     try:
-        version = migrate(connection, micros(clock.now()))
+        version = migrate(connection, micros(clock.now()), schemas)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:

@@ -1,44 +1,62 @@
-"""Making the tables, and knowing their version."""
+"""Making the tables, and knowing their versions."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
-from inturn.model.errors import SchemaMissing, SchemaTaken, SchemaTooNew
+from inturn.model.errors import SchemaMissing, SchemaTaken
+from inturn.store.schema import (
+    ENGINE,
+    Migration,
+    Schema,
+    Version,
+    check_not_too_new,
+    check_required,
+    check_version,
+    in_order,
+    migrations_of,
+    missing_migrations,
+    read_migrations,
+    versions,
+)
 from inturn.store.sqlite import migrations
 from inturn.store.sqlite.rows import Micros
 
-VERSION = 3
+MIGRATIONS = read_migrations(files(migrations))
+OWNED = 4
+"""The version of the engine since which ``schema_version`` says whose tables it is about."""
 
 _MADE = re.compile(r"^create (?:unique )?(?:table|index|view|trigger) (\w+)", re.MULTILINE)
 
 
-def migrate(connection: sqlite3.Connection, now: Micros) -> int:
-    """Bring the tables to this version, inside the caller's transaction; return the version."""
-    found = version(connection)
-    if found > VERSION:
-        raise SchemaTooNew(found, VERSION)
+def migrate(connection: sqlite3.Connection, now: Micros, schemas: Iterable[Schema] = ()) -> int:
+    """Bring the tables to their versions, inside the caller's transaction; return the engine's."""
     connection.execute(
         "create table if not exists schema_version "
         "(version integer primary key, migrated_at integer not null) strict"
     )
-    for number in range(found + 1, VERSION + 1):
-        for statement in _statements(number):
-            connection.execute(statement)
-        connection.execute("insert into schema_version values (?, ?)", (number, now))
-    return VERSION
+    _apply(connection, now, ENGINE, MIGRATIONS)
+    for schema in in_order(schemas):
+        make(connection, now, schema)
+    return found_versions(connection)[ENGINE].number
 
 
-def version(connection: sqlite3.Connection) -> int:
-    """Return the version of the tables; 0 when there are none."""
-    known = "select 1 from sqlite_master where type = 'table' and name = 'schema_version'"
-    if connection.execute(known).fetchone() is None:
-        return 0
-    row = connection.execute("select max(version) from schema_version").fetchone()
-    return row[0] or 0
+def make(connection: sqlite3.Connection, now: Micros, schema: Schema) -> None:
+    """Bring an application's tables to their version, inside the caller's transaction."""
+    check_required(schema, found_versions(connection))
+    _apply(connection, now, schema.owner, migrations_of(schema, "sqlite"))
+
+
+def found_versions(connection: sqlite3.Connection, now: Micros = 0) -> dict[str, Version]:
+    """Return the version of each owner's tables."""
+    columns = {row[1] for row in connection.execute("pragma table_info(schema_version)")}
+    if not columns:
+        return {}
+    steps = "owner, version, oldest" if "owner" in columns else "'engine', version, version"
+    return versions(connection.execute(f"select {steps} from schema_version"))
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -46,17 +64,27 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("select 1 from sqlite_master limit 1").fetchone() is None
 
 
-def check_version(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse tables that are missing, older, or newer than this inturn knows."""
-    found = version(connection)
-    if found > VERSION:
-        raise SchemaTooNew(found, VERSION)
-    if found < VERSION:
-        state = f"has schema version {found}" if found else "has no tables of inturn yet"
+def check_engine(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse tables that are missing, older, or too new for this inturn."""
+    found = found_versions(connection)
+    check_not_too_new(ENGINE, found, MIGRATIONS)
+    version = found.get(ENGINE, Version()).number
+    if version < len(MIGRATIONS):
+        state = f"has schema version {version}" if version else "has no tables of inturn yet"
         raise SchemaMissing(
-            f"{path} {state}; this inturn needs version {VERSION}. "
+            f"{path} {state}; this inturn needs version {len(MIGRATIONS)}. "
             f"Run `inturn store migrate --store sqlite:///{path}`, or call migrate()."
         )
+
+
+def is_there(connection: sqlite3.Connection, now: Micros, schema: Schema, path: str) -> bool:
+    """Say whether an application's tables are there; refuse others than of this version."""
+    found = found_versions(connection)
+    if schema.owner not in found:
+        return False
+    wanted = migrations_of(schema, "sqlite")
+    check_version(schema, found, wanted, url=f"sqlite:///{path}")
+    return True
 
 
 def check_taken(connection: sqlite3.Connection, path: str) -> None:
@@ -67,26 +95,29 @@ def check_taken(connection: sqlite3.Connection, path: str) -> None:
     found = dict(connection.execute("select lower(name), coalesce(sql, '') from sqlite_master"))
     if "migrated_at" in found.get("schema_version", ""):
         return
-    ours = {"schema_version", *_names()}
+    ours = {"schema_version"}.union(*(_MADE.findall(one.text) for one in MIGRATIONS))
     if taken := ours & found.keys():
         raise SchemaTaken(path, taken, "Give inturn a file of its own.")
 
 
-def _names() -> Iterator[str]:
-    """Yield the name of everything that migrations make."""
-    for number in range(1, VERSION + 1):
-        for statement in _statements(number):
-            yield from _MADE.findall(statement)
+def _apply(
+    connection: sqlite3.Connection, now: Micros, owner: str, migrations: list[Migration]
+) -> None:
+    for one in missing_migrations(owner, found_versions(connection), migrations):
+        for statement in _statements(one.text):
+            connection.execute(statement)
+        if owner == ENGINE and one.number < OWNED:
+            connection.execute("insert into schema_version values (?, ?)", (one.number, now))
+        else:
+            step = (owner, one.number, one.oldest, now)
+            connection.execute("insert into schema_version values (?, ?, ?, ?)", step)
 
 
-def _statements(number: int) -> Iterator[str]:
-    """Yield a version's statements one by one: ``executescript`` would commit in between."""
-    for file in sorted(files(migrations).iterdir(), key=lambda file: file.name):
-        if not file.name.startswith(f"{number:04}_"):
-            continue
-        statement = ""
-        for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
-            statement += line
-            if sqlite3.complete_statement(statement):
-                yield statement
-                statement = ""
+def _statements(text: str) -> Iterator[str]:
+    """Yield statements one by one: ``executescript`` would commit in between."""
+    statement = ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from inturn.model.admissible import listed
 from inturn.model.clock import Clock, SystemClock
 from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
@@ -22,6 +23,7 @@ from inturn.policy.settling import Settling
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
 from inturn.store.queries import Query, Row
+from inturn.store.schema import Schema
 from inturn.store.sqlite import (
     cancel,
     check,
@@ -118,6 +120,7 @@ class SqliteStore(Store):
         """Finish what is under way and disconnect. May be called twice."""
         parts = [part for part in (self._waiters, self._readers, self._writer) if part is not None]
         self._waiters = self._readers = self._writer = None
+        self._ensured = frozenset()
 
         def close_all() -> None:
             for part in parts:
@@ -126,11 +129,21 @@ class SqliteStore(Store):
         # In one go, and for sure: whoever is cancelled here does not come back.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, close_all))
 
-    async def migrate(self) -> int:
-        """Bring the tables to this version, under a lock; return the version. Safe to repeat."""
+    async def migrate(self, schemas: Iterable[Schema] = ()) -> int:
+        """Make the engine's tables and those of applications, or bring them to their versions."""
+        schemas = listed("schemas", schemas)
         if self._writer is not None:
-            return await self._writer.run(migrate.migrate)
-        return await asyncio.to_thread(self._migrate_closed)
+            return await self._writer.run(partial(migrate.migrate, schemas=schemas))
+        return await asyncio.to_thread(self._migrate_closed, schemas)
+
+    async def versions(self) -> dict[str, int]:
+        """Return the version of each owner's tables."""
+        found = await self._read(migrate.found_versions)
+        return {owner: one.number for owner, one in found.items()}
+
+    async def _ensure(self, schema: Schema) -> None:
+        if not await self._read(partial(migrate.is_there, schema=schema, path=self.path)):
+            await self._write(partial(migrate.make, schema=schema))
 
     async def check(self) -> list[str]:
         """Verify every invariant of the tables; return a sentence for each that does not hold."""
@@ -305,7 +318,11 @@ class SqliteStore(Store):
             self.path, self._clock, synchronous=self._synchronous, busy_seconds=self._busy_seconds
         )
 
-    def _migrate_closed(self) -> int:
+    def _migrate_closed(self, schemas: list[Schema]) -> int:
         return migrate_closed(
-            self.path, self._clock, synchronous=self._synchronous, busy_seconds=self._busy_seconds
+            self.path,
+            self._clock,
+            schemas=schemas,
+            synchronous=self._synchronous,
+            busy_seconds=self._busy_seconds,
         )

@@ -1,0 +1,1 @@
+"""An application with tables of its own, for the tests of migrations."""

@@ -1,0 +1,1 @@
+"""An application whose tables need those of another, for the tests of migrations."""
