@@ -242,27 +242,13 @@ def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
     )
 
 
-def log_loop_blocked(kind: str | None, seconds: float, where: str) -> None:
-    """Say which handler keeps the event loop from turning."""
-    who = "something that is no handler" if kind is None else f"job {kind!r}"
+def log_loop_blocked(seconds: float, where: str) -> None:
+    """Say where the event loop is that does not turn."""
     logging.getLogger(WORKER).warning(
-        "%s blocks the event loop for %.1f s now, at %s: no other async job runs meanwhile. Await "
-        "instead of waiting, or make it a def, which runs on a thread.",
-        who,
+        "the event loop has not turned for %.1f s now; it is at %s. No other async job runs "
+        "meanwhile. Await instead of waiting, and make what computes a def, which runs on a "
+        "thread, or process=True.",
         seconds,
-        where,
-    )
-
-
-def log_loop_crowded(kind: str | None, seconds: float, where: str) -> None:
-    """Say that handlers, one after the other, keep the event loop from turning."""
-    who = "something that is no handler" if kind is None else f"job {kind!r}"
-    logging.getLogger(WORKER).warning(
-        "many short computations in a row hold up the event loop for %.1f s now; none of them "
-        "blocks it alone. The one that runs at this moment is %s, at %s. Make a handler that "
-        "computes a def or process=True, or let the worker run fewer at once (concurrency).",
-        seconds,
-        who,
         where,
     )
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.worker import presence, runs, step, work_process, worker
+from inturn.worker import background, runs, step, work_process, worker
 from tests.processes.jobs import app
 
 __all__ = ["app"]
 
 module: Any
-for module in (presence, step, work_process, worker):
+for module in (background, step, work_process, worker):
     module.STOP_NOW_SECONDS = 30.0
 for module in (runs, step):
     module.SLOW_SECONDS = 60.0

@@ -19,7 +19,7 @@ from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, Wor
 from inturn.policy.restart import restart_seconds
 from inturn.worker import supervisor as module
 from inturn.worker import work_process
-from inturn.worker.pulse import Health
+from inturn.worker.health import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.supervisor import Begin, Supervisor
 
@@ -159,12 +159,10 @@ async def test_the_first_signal_stops_a_second_hurries_and_the_time_after_that_k
 
 async def test_it_is_not_well_before_every_process_has_begun(world: Callable[..., World]) -> None:
     one = world()
-    assert one.supervisor.health() == Health(
-        healthy=False, why="not all of its processes have begun"
-    )
+    assert one.supervisor.read() == Health(healthy=False, why="not all of its processes have begun")
     running = asyncio.create_task(one.run())
     await until(lambda: len(FakeProcess.made) == 2)
-    assert one.supervisor.health().healthy
+    assert one.supervisor.read().healthy
     one.supervisor.signalled(signal.SIGTERM, 1)
     one.supervisor._kill()
     assert await running == 1, "they were killed"

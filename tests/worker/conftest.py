@@ -39,7 +39,7 @@ async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[A
 
 async def runs_of(app: App, *, slots: int = 8) -> Runs:
     """Return the leases of a worker named w1 that takes no steps: those are the test's."""
-    attempts = {kind: Attempts(job, Random(1), watch=None) for kind, job in app.jobs.items()}
+    attempts = {kind: Attempts(job, Random(1), watchdog=None) for kind, job in app.jobs.items()}
     runs = Runs("w1", attempts, QueuesReady(["default"]), lease_seconds=60.0)
     runs.store, runs.slots = await app.lend(), Slots(slots)
     runs.context = copy_context()

@@ -69,13 +69,12 @@ async def test_a_start_that_fails_ends_the_worker_with_its_error(app: App) -> No
         said.append("work")
 
     ticket = await work.submit()
-    began: list[str] = []
     with pytest.raises(
         HookFailed, match=r"'connect', .* failed: OSError: no route to host"
     ) as seen:
-        await Worker(app).run(began=lambda: began.append("began"))
+        async with Worker(app).begun():
+            said.append("began")
     assert isinstance(seen.value.__cause__, OSError)
-    assert not began
     assert said == ["stop"]
     assert (await ticket.status()).state is JobState.WAITING
 

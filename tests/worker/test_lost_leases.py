@@ -129,7 +129,7 @@ async def test_what_waits_behind_it_does_not_start(
             timeout=SECONDS_MAX
         )  # so that it has asked for suspects, one by one
         tickets = await app.submit_many([work.using(key="a").call(n) for n in range(3)])
-        await until(lambda: ran == [-1, 0] and worker.presence.view().running == 3, SECONDS_MAX)
+        await until(lambda: ran == [-1, 0] and worker.runs.in_hand == 3, SECONDS_MAX)
         store = await app.lend()
         await store.pause("default", by="ann")  # so that nobody begins anew
         await take_leases(app)
@@ -276,7 +276,7 @@ async def settle_after(app: App, act: Callable[[], Awaitable[None]]) -> None:
 
 
 def tokens_held(worker: Worker) -> list[int]:
-    return [lease.token for lease in worker._runs.leases()]
+    return [lease.token for lease in worker.runs.leases()]
 
 
 async def beaten(app: App, *, times: int) -> None:
@@ -317,10 +317,10 @@ async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collect
 
     async with working(app, **LEASE) as worker:
         with monkeypatch.context() as patch:
-            patch.setattr(worker._runs, "collect", list)
+            patch.setattr(worker.runs, "collect", list)
             ticket = await work.submit()
             await ended.wait()
             await until(lambda: worker.running == 0, SECONDS_MAX)
-            worker.steps.lose(worker._runs.leases())
+            worker.steps.lose(worker.runs.leases())
         await ticket.result(timeout=SECONDS_MAX)
     assert worker.record.counts.lost == 0

@@ -74,7 +74,7 @@ async def test_adaptive_prefetch_claims_jobs_that_compute_one_by_one(app: App) -
 
     @app.job
     async def computes() -> None:
-        held.append(worker._runs.in_hand)
+        held.append(worker.runs.in_hand)
         time.sleep(2 * prefetch.HORIZON_SECONDS)  # noqa: ASYNC251
 
     await app.submit_many([computes.call() for _ in range(8)])
@@ -92,7 +92,7 @@ async def test_adaptive_prefetch_claims_no_more_jobs_that_compute_a_little_than_
 
     @app.job
     async def computes() -> None:
-        held.append(worker._runs.in_hand)
+        held.append(worker.runs.in_hand)
         time.sleep(seconds)  # noqa: ASYNC251
 
     await app.submit_many([computes.call() for _ in range(60)])
@@ -117,7 +117,7 @@ async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards
     async with claiming(app, concurrency=20) as (worker, sizes):
         try:
             await until(lambda: begun == 20, 60)
-            assert worker._runs.in_hand == 20
+            assert worker.runs.in_hand == 20
             [status] = await app.run(lambda store: store.queues())
             assert (status.running, status.waiting) == (20, 40)
             assert sizes[0] == 1
@@ -132,7 +132,7 @@ async def test_adaptive_prefetch_leaves_jobs_that_end_in_bursts_to_others(app: A
 
     @app.job(keep_result=None)
     async def naps() -> None:
-        held.append(worker._runs.in_hand)
+        held.append(worker.runs.in_hand)
         await asyncio.sleep(2 * prefetch.HORIZON_SECONDS)
 
     await app.submit_many([naps.call() for _ in range(300)])
@@ -160,7 +160,7 @@ async def test_what_is_in_hand_is_bounded_by_its_size_from_the_first_claim_on(
         try:
             await until(lambda: begun >= 19, 60)  # a payload is a little larger than its text
             await asyncio.sleep(0.1)
-            assert (begun, worker._runs.in_hand) == (19, 19)
+            assert (begun, worker.runs.in_hand) == (19, 19)
             assert max(sizes) <= 7
         finally:
             may_end.set()

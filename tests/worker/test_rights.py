@@ -31,12 +31,13 @@ class Guarded:
 
 
 @pytest.mark.parametrize("error", [NoRights("no"), SchemaTooNew(9, 8)], ids=["rights", "version"])
-@pytest.mark.parametrize("verb", ["leave", "claim"])
 async def test_a_worker_that_could_never_use_its_store_ends(
-    app: App, verb: str, error: StoreError, monkeypatch: pytest.MonkeyPatch
+    app: App, error: StoreError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guarded = Guarded(await app.lend(), verb, monkeypatch)
-    guarded.error = error
+    async def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(app.spare_store()), "beat", refuse)
     said: list[str] = []
 
     @app.on_stop
@@ -48,7 +49,8 @@ async def test_a_worker_that_could_never_use_its_store_ends(
 
     async with asyncio.timeout(60):
         with pytest.raises(type(error)):
-            await Worker(app).run(until_empty=True, began=lambda: said.append("began"))
+            async with Worker(app).begun():
+                said.append("began")
     assert said == ["stop"]
 
 
@@ -72,11 +74,13 @@ async def test_a_worker_that_could_use_its_store_waits_for_its_rights(
         await ticket.result(timeout=60)
 
 
-@pytest.mark.parametrize("verb", ["leave", "claim"])
+@pytest.mark.parametrize("verb", ["beat", "claim"])
 async def test_a_worker_waits_for_a_store_that_is_away_from_the_first(
     app: App, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guarded = Guarded(await app.lend(), verb, monkeypatch)
+    spare = app.spare_store()  # the background thread's
+    monkeypatch.setattr(app, "spare_store", lambda: spare)
+    guarded = Guarded(spare if verb == "beat" else await app.lend(), verb, monkeypatch)
     guarded.error = StoreUnavailable("away")
 
     @app.job

@@ -14,7 +14,7 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import heartbeat, step
 from inturn.worker import runs as runs_module
-from inturn.worker.lease_clock import lease_now
+from inturn.worker.heartbeat import lease_now
 from inturn.worker.runs import Run, Runs
 from tests.worker.conftest import SECONDS_MAX, runs_of, until, working
 

@@ -159,7 +159,7 @@ async def test_a_lease_is_prolonged_until_the_store_has_taken_what_became_of_it(
         listens = True
         await ticket.result(timeout=60)
     assert (len(tokens), worker.record.counts.lost) == (1, 0)
-    assert worker._runs.leases() == []
+    assert worker.runs.leases() == []
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
@@ -323,7 +323,7 @@ async def test_nothing_more_starts_while_large_results_wait_to_be_settled(
             listens.set()
         for ticket in tickets:
             assert await ticket.result(timeout=60) == "x" * SIZE
-        await until(lambda: one._runs.volume.chars == 0)
+        await until(lambda: one.runs.volume.chars == 0)
     assert max(calls) <= CALL_MAX
     assert (ran if key else sorted(ran)) == list(range(JOBS))
     assert one.record.counts.released > 0

@@ -15,7 +15,7 @@ from inturn.model.job import DeadLetter, NewJob
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import attempt, watch
+from inturn.worker import attempt, watchdog
 from inturn.worker.interrupt import Deadline, TimeIsUp
 from tests.worker.conftest import prolonged, until, working
 
@@ -54,7 +54,7 @@ async def test_a_def_that_runs_python_is_ended_at_its_timeout(app: App) -> None:
 async def test_a_def_in_a_c_call_is_named_and_settled_only_when_it_has_ended(
     app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "GRACE_SECONDS", 0.1)
     running: list[int] = []
     most: list[int] = []
     may_end = [threading.Event(), threading.Event()]

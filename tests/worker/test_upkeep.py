@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,15 +14,15 @@ from inturn.model.lane import QueueSettings
 from inturn.model.worker_events import PruneFailed, WorkerEvent
 from inturn.queue.app import App
 from inturn.store.store import Pruned
-from inturn.worker import heartbeat
-from inturn.worker.upkeep import PRUNE_SECONDS, Upkeep
+from inturn.worker import background
+from inturn.worker.background import PRUNE_SECONDS, prune_for_ever
 from tests.worker.conftest import until, working
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every worker prune again and again."""
-    monkeypatch.setattr(heartbeat, "Upkeep", partial(Upkeep, prune_seconds=0.05))
+    monkeypatch.setattr(background, "PRUNE_SECONDS", 0.05)
 
 
 async def has_no_done_jobs(app: App) -> bool:
@@ -63,7 +63,7 @@ async def test_a_prune_that_fails_is_told_and_the_worker_goes_on(
     async with working(app, listeners=[heard.append]) as worker:
         await until(lambda: len(_failures(heard)) > 1)
         assert await (await work.submit()).result(timeout=60) == "done"
-        assert not worker.vitals.is_troubled
+        assert not worker.health.is_troubled
     assert {event.error for event in _failures(heard)} == {"somebody else is at it."}
 
 
@@ -86,8 +86,10 @@ async def test_the_first_prune_comes_after_a_minute_or_two_and_the_others_every_
             return Pruned()
 
     monkeypatch.setattr(asyncio, "sleep", pass_by)
+    nobody: Any = None
+    pruning: Any = Pruning()
     with pytest.raises(asyncio.CancelledError):
-        await Upkeep(Pruning(), pytest.fail, random=Random(1)).run()  # type: ignore[arg-type]
+        await prune_for_ever(nobody, pruning, Random(1))
     first, *others = pauses
     assert 60 <= first <= 120
     assert all(0.75 * PRUNE_SECONDS <= pause <= 1.25 * PRUNE_SECONDS for pause in others)

@@ -86,7 +86,7 @@ class _Member:
 
     def _send(self, process: WorkProcess, started: Started | None = None) -> None:
         worker = process.worker
-        health = worker.vitals.health()
+        health = worker.health.read()
         report = Report(health, worker.record.counts, worker.running, started)
         with self._lock:
             self._connection.sendall(line(report))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import socket
@@ -195,7 +194,6 @@ def work(
 
 def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
     """Work in this process."""
-    from inturn.worker.health import HealthDesk, HealthThread
     from inturn.worker.work_process import WorkProcess
 
     journal = Journal(as_json=as_json, keeps_output=True)
@@ -203,10 +201,9 @@ def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
     journal.open_log()
     code = 0
     try:
-        with exit_on_error(), contextlib.ExitStack() as stack:
+        with exit_on_error():
             if desk.file is not None or desk.port is not None:
-                health = HealthDesk(process.worker.vitals.health, **msgspec.structs.asdict(desk))
-                stack.enter_context(HealthThread(health))
+                process.worker.serve_health(**msgspec.structs.asdict(desk))
             process.run()
     except typer.Exit as end:
         code = end.exit_code
@@ -218,7 +215,7 @@ def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
 
 async def _supervise(settings: WorkSettings, desk: _Desk, processes: int, *, as_json: bool) -> int:
     """Work in several processes, of which this is the parent."""
-    from inturn.worker.health import HealthDesk
+    from inturn.worker.health import HealthServer
     from inturn.worker.supervisor import Supervisor
 
     journal = Journal(as_json=as_json)
@@ -226,7 +223,7 @@ async def _supervise(settings: WorkSettings, desk: _Desk, processes: int, *, as_
     supervisor = Supervisor(
         settings, processes=processes, command=MEMBER, listener=journal, as_json=as_json
     )
-    async with HealthDesk(supervisor.health, **msgspec.structs.asdict(desk)).open():
+    async with HealthServer(supervisor, **msgspec.structs.asdict(desk)).open():
         return await supervisor.run()
 
 

@@ -38,7 +38,7 @@ from inturn.worker.returned import check_awaited, encoded
 from inturn.worker.runs import Run, settled_by_itself
 from inturn.worker.stop import Stop
 from inturn.worker.traceback import trace_of
-from inturn.worker.watch import GRACE_SECONDS, Watch, took_too_long
+from inturn.worker.watchdog import GRACE_SECONDS, Watchdog, took_too_long
 
 _PLAIN = RetryPolicy()
 
@@ -58,7 +58,7 @@ class Observer(Protocol):
 class Attempts:
     """Makes attempts at the jobs of one kind. An attempt never raises: it has an outcome.
 
-    ``watch``: ends what takes too long; None in a child process, which its worker ends.
+    ``watchdog``: ends what takes too long; None in a child process, which its worker ends.
     ``children``: the processes where the attempts are made, if they are made in some.
     """
 
@@ -67,14 +67,14 @@ class Attempts:
         job: Job[Any, Any],
         random: Random,
         *,
-        watch: Watch | None,
+        watchdog: Watchdog | None,
         children: ChildPool | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._job = job
         self._observer = observer
         self._random = random
-        self._watch = watch
+        self._watchdog = watchdog
         self._children = children
         self._is_surrounded = job.app.hooks.has_arounds
         self._has_context = job.has_context or self._is_surrounded
@@ -236,15 +236,15 @@ class Attempts:
         if not self._job.is_async:
             return on_own_thread(lambda: self._called(args, kwargs, leased))
         call: Awaitable[Any] = self._job.function(*args, **kwargs)
-        if leased.timeout_seconds is None or self._watch is None:
+        if leased.timeout_seconds is None or self._watchdog is None:
             return call
         return _timed(call, leased.kind, leased.timeout_seconds)
 
     def _called(self, args: list[Any], kwargs: dict[str, Any], leased: LeasedJob) -> Any:
-        if leased.timeout_seconds is None or self._watch is None:
+        if leased.timeout_seconds is None or self._watchdog is None:
             return self._job.function(*args, **kwargs)
         call = partial(self._job.function, *args, **kwargs)
-        return self._watch.call(leased.kind, leased.timeout_seconds, call)
+        return self._watchdog.call(leased.kind, leased.timeout_seconds, call)
 
     def _context(self, token: int, leased: LeasedJob, way: Way) -> Context:
         deadline = None

@@ -1,4 +1,4 @@
-"""Health for supervisors: a file that is touched while all is well, a port that answers GET."""
+"""Health: whether a worker's loop turns and its store answers; a file and a port that say so."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from time import monotonic
+from typing import Protocol
 
 import msgspec
 
-from inturn.model.errors import InvalidSetting
-from inturn.worker.pulse import Health
+from inturn.model.errors import InvalidSetting, StoreUnavailable
+from inturn.model.worker_events import StoreBack, StoreTroubled
+from inturn.worker.record import Record
 
+SILENT_SECONDS = 3.0
+"""For so long a store may leave a question without an answer before it is said that it does."""
+
+PATIENCE_SECONDS_MIN = 2.0
+PATIENCE_SECONDS_MAX = 60.0
 LOOK_SECONDS = 1.0
 REQUEST_BYTES_MAX = 8_192
 REQUEST_SECONDS_MAX = 5.0
@@ -22,13 +30,122 @@ REQUEST_SECONDS_MAX = 5.0
 _PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 503: "Service Unavailable"}
 
 
-class HealthDesk:
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a worker works; if not, why."""
+
+    healthy: bool
+    why: str | None = None
+
+
+class WorkerHealth:
+    """Notes how a worker does, from any thread, and says once when its store went or came.
+
+    It bears with silence for as long as a lease lasts: after that a worker's jobs are lost anyway.
+    """
+
+    def __init__(self, worker: str, record: Record, *, lease_seconds: float) -> None:
+        self._worker, self._record = worker, record
+        self.patience_seconds = min(max(lease_seconds, PATIENCE_SECONDS_MIN), PATIENCE_SECONDS_MAX)
+        self._lock = threading.Lock()
+        self._turned_at: float | None = None
+        self._beaten_at: float | None = None
+        self._silent: dict[str, float] = {}  # who waits for an answer, and for how long
+        self._failing: set[str] = set()  # who could not reach the store
+        self._failing_since = 0.0
+        self._answered_at: float | None = None
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether the store does not do its work, as far as anyone has noticed."""
+        return bool(self._failing)
+
+    def read(self) -> Health:
+        """Judge."""
+        now = monotonic()
+        if self._turned_at is None or self._beaten_at is None:
+            return Health(healthy=False, why="it has not begun to work yet")
+        for silence, said in (
+            (now - self._turned_at, "its loop has not turned"),
+            (now - self._beaten_at, "the store has not taken a heartbeat"),
+            (now - self._failing_since if self._failing else 0, "the store has not done its work"),
+        ):
+            if silence > self.patience_seconds:
+                return Health(healthy=False, why=f"{said} for {silence:.0f} s")
+        return Health(healthy=True)
+
+    def turned(self) -> None:
+        """Note that the loop turns."""
+        self._turned_at = monotonic()
+
+    def beaten(self) -> None:
+        """Note that the store took a heartbeat."""
+        self._beaten_at = monotonic()
+        self.answered("heartbeat")
+
+    @contextmanager
+    def asking(self, who: str) -> Iterator[None]:
+        """Ask the store something; a long silence is told as a trouble."""
+        with self._lock:
+            self._silent[who] = 0.0
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._silent[who]
+
+    def look_for_silence(self, seconds: float, why: str | None) -> None:
+        """Note that the loop has turned for so long, and still there are questions without answers.
+
+        A loop that was blocked may have an answer and not know. ``why``: the store's own words.
+        """
+        with self._lock:
+            for who in self._silent:
+                self._silent[who] += seconds
+            silent = [who for who, silence in self._silent.items() if silence > SILENT_SECONDS]
+        for who in silent:
+            cause = "" if why is None else f": {why}"
+            said = f"the store has not answered for {SILENT_SECONDS:g} s{cause}."
+            self.failed(who, StoreUnavailable(said))
+
+    def failed(self, who: str, error: Exception | None = None) -> None:
+        """Note that the store did not do its work, and say so, once. ``error``: None if it will not
+        be asked again.
+        """
+        with self._lock:
+            is_first = not self._failing
+            if is_first:
+                answered_at = self._answered_at
+                self._failing_since = monotonic() if answered_at is None else answered_at
+            self._failing.add(who)
+        if is_first and error is not None:
+            said = str(error) or "the store did not answer in time."
+            self._record.tell(StoreTroubled(worker=self._worker, error=said))
+
+    def answered(self, who: str) -> None:
+        """Note that the store did its work, and say so if that was in doubt."""
+        now = self._answered_at = monotonic()
+        if who in self._failing:
+            with self._lock:
+                self._failing.discard(who)
+                is_back = not self._failing
+            if is_back:
+                seconds = now - self._failing_since
+                self._record.tell(StoreBack(worker=self._worker, seconds=seconds))
+
+
+class Judged(Protocol):
+    """Something that can be asked how it does."""
+
+    def read(self) -> Health:
+        """Judge."""
+        ...
+
+
+class HealthServer:
     """Where supervisors ask: made ready at once, so that what cannot be is known before work."""
 
-    def __init__(
-        self, read: Callable[[], Health], *, file: Path | None, port: int | None, host: str
-    ) -> None:
-        self._read, self._file = read, file
+    def __init__(self, judged: Judged, *, file: Path | None, port: int | None, host: str) -> None:
+        self._judged, self._file = judged, file
         self._socket = None if port is None else _listening(host, port)
         if file is not None:
             _check_file(file)
@@ -59,7 +176,7 @@ class HealthDesk:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _touch(self, file: Path) -> None:
-        if self._read().healthy:
+        if self._judged.read().healthy:
             with contextlib.suppress(OSError):  # a full disk must not stop the work
                 file.touch()
 
@@ -85,36 +202,8 @@ class HealthDesk:
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD") or path != b"/healthz":
             return method, 404, b'{"error":"there is only GET /healthz, and HEAD"}'
-        health = self._read()
+        health = self._judged.read()
         return method, 200 if health.healthy else 503, msgspec.json.encode(health)
-
-
-class HealthThread:
-    """A desk on a thread and a loop of its own: it answers while the worker's loop is blocked."""
-
-    def __init__(self, desk: HealthDesk) -> None:
-        self._desk = desk
-        self._loop: asyncio.AbstractEventLoop
-        self._closed: asyncio.Event
-        self._opened = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._keep()), name="inturn-health", daemon=True
-        )
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._opened.wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._closed.set)
-        self._thread.join()
-
-    async def _keep(self) -> None:
-        self._loop, self._closed = asyncio.get_running_loop(), asyncio.Event()
-        async with self._desk.open():
-            self._opened.set()
-            await self._closed.wait()
 
 
 def _listening(host: str, port: int) -> socket.socket:

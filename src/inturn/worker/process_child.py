@@ -123,7 +123,7 @@ class Child:
                 missing[kind] = f"neither it nor its app stands in module {module!r}"
                 continue
             self._jobs[kind] = job
-            self._attempts[kind] = Attempts(job, Random(), watch=None)
+            self._attempts[kind] = Attempts(job, Random(), watchdog=None)
         return missing
 
     def _attempt(self, begin: protocol.Begin) -> Verdict:

@@ -23,7 +23,7 @@ from inturn.queue.job import Job
 from inturn.queue.places import unfindable
 from inturn.worker import process_protocol as protocol
 from inturn.worker.program import Program, check_found
-from inturn.worker.watch import took_too_long
+from inturn.worker.watchdog import took_too_long
 
 IDLE_SECONDS = 60.0  # a child without work is ended after this
 END_SECONDS_MAX = 5.0  # for one that was asked to end

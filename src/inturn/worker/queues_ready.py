@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from inturn.model.errors import StoreError
 from inturn.store.store import Store
-from inturn.worker.vitals import Vitals
 
 WAIT_SECONDS = 0.5  # what becomes due later than a wait began is seen by the next
 UNHEARD_SECONDS = 0.02  # between two waits, for as long as the second takes to begin
@@ -74,7 +73,7 @@ class QueuesReady:
             self._ready.remove(queue)
             self._drained.set()
 
-    async def listen(self, store: Store, vitals: Vitals) -> None:
+    async def listen(self, store: Store) -> None:
         """Hear for ever from the store that there may be work in one of the queues."""
         while True:
             try:
@@ -87,7 +86,5 @@ class QueuesReady:
                         self.add_after(UNHEARD_SECONDS)
                         continue
                     self.add_all()
-                vitals.answered("waiting")
-            except StoreError as error:
-                vitals.troubled("waiting", error)
+            except StoreError:  # steps and heartbeats say so
                 await asyncio.sleep(TROUBLE_SECONDS)

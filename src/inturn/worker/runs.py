@@ -16,7 +16,7 @@ from inturn.model.lease import Claim, Lease
 from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
 from inturn.policy.verdict import Done, Release, Verdict
 from inturn.store.store import Store
-from inturn.worker.lease_clock import lease_now
+from inturn.worker.heartbeat import lease_now
 from inturn.worker.queues_ready import QueuesReady
 from inturn.worker.settle_buffer import Volume, chars_of
 from inturn.worker.stop import Stop

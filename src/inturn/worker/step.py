@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -15,7 +16,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Release, Retry
 from inturn.store.store import Store
-from inturn.worker.lease_clock import lease_now
+from inturn.worker.heartbeat import lease_now
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.record import Record
 from inturn.worker.runs import CANCELLED, RELEASE, SETTLED, SLOW_SECONDS, Run, Runs
@@ -44,6 +45,7 @@ class Steps:
         self.prefetch = Prefetch(concurrency, jobs_max)
         self.suspects = Suspects(names)
         self.slots: Slots | None = None  # made when the worker begins
+        self.inbox: deque[Sequence[Lease] | Reclaimed] = deque()
         self.has_claimed = False  # since someone looked
         self._busy_since = 0.0  # or since when jobs have last been seen to end
         self._gives_back_at = 0.0
@@ -69,6 +71,7 @@ class Steps:
     async def step(self) -> bool:
         """Settle what has ended and claim what can be started; say whether anything was done."""
         now = monotonic()
+        self._hear()
         self._give_back(now)
         self._collect()
         wish = self._wish(now)
@@ -144,6 +147,15 @@ class Steps:
             self.queues.rouse()
 
     # What has ended
+
+    def _hear(self) -> None:
+        """Take in what the background thread has found: leases that are lost, or taken back."""
+        while self.inbox:
+            found = self.inbox.popleft()
+            if isinstance(found, Reclaimed):
+                self.take_back(found)
+            else:
+                self.lose(found)
 
     def _collect(self) -> None:
         """Take in what has ended since the last step."""

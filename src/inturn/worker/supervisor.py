@@ -34,7 +34,7 @@ from inturn.model.worker_events import (
 )
 from inturn.policy.raised import describe
 from inturn.policy.restart import died_young, restart_seconds
-from inturn.worker.pulse import Health
+from inturn.worker.health import Health
 from inturn.worker.settings import WorkSettings
 from inturn.worker.stop_signals import StopSignals
 from inturn.worker.work_process import END_SECONDS_MAX, end_process, log_now_and_then
@@ -128,7 +128,7 @@ class Supervisor:
             )
         return self._code
 
-    def health(self) -> Health:
+    def read(self) -> Health:
         """Judge by the worst of the processes."""
         now = monotonic()
         if len(self._processes) < self._count:

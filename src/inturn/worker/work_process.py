@@ -102,11 +102,15 @@ class WorkProcess:
         worker, settings = self.worker, self._settings
         await worker.app.open()
         unknown = await self._unknown_queues()
+        if settings.drain:
+            worker.drain()
         self._began_at = monotonic()
         log = log_now_and_then(settings, lambda: worker.record.counts, is_member=self._is_member)
         counting = asyncio.create_task(log)
         try:
-            await worker.run(until_empty=settings.drain, began=lambda: self._begin(unknown))
+            async with worker.begun():
+                self._begin(unknown)
+                await worker.work()
         except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
             raise WorkerCancelled from None
         except HookFailed as failed:
@@ -119,7 +123,7 @@ class WorkProcess:
             self._tell_end()
             end_process(self._hurried_code)
         with suppress(TimeoutError):  # what is left of the connections ends with the process
-            async with asyncio.timeout(STOP_NOW_SECONDS if worker.vitals.is_troubled else None):
+            async with asyncio.timeout(STOP_NOW_SECONDS if worker.health.is_troubled else None):
                 await worker.app.close()
         self._tell_end()
         if failure is not None:

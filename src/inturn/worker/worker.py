@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+import os
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from random import Random
 
 from inturn.model import bounds, worker_events
-from inturn.model.admissible import check_number, check_queues, check_whole, listed
-from inturn.model.errors import StoreError, WorkerSpent
+from inturn.model.admissible import (
+    check_name,
+    check_number,
+    check_queues,
+    check_whole,
+    listed,
+    shown,
+)
+from inturn.model.errors import BadInput, StoreError, WorkerSpent
+from inturn.model.ids import new_id
+from inturn.model.lease import Lease, Reclaimed
 from inturn.queue.app import App
 from inturn.worker.attempt import Attempts, Observer
-from inturn.worker.beside import beside
-from inturn.worker.declared import checked_app, codes_of, queues_of
-from inturn.worker.presence import Presence, named
+from inturn.worker.background import Background
+from inturn.worker.health import HealthServer, WorkerHealth
 from inturn.worker.process_pool import ChildPool
 from inturn.worker.queues_ready import TROUBLE_SECONDS, QueuesReady
 from inturn.worker.record import Record
 from inturn.worker.runs import Runs
 from inturn.worker.step import POLL_SECONDS, Steps
 from inturn.worker.stop import STOP_NOW_SECONDS, Stop
-from inturn.worker.vitals import UNUSABLE, Vitals
-from inturn.worker.watch import Watch
 
 
 class Worker:
@@ -32,7 +42,7 @@ class Worker:
     - ``concurrency``: how many lanes, or jobs without a key, run at once;
     - ``lease_seconds``: how long after this worker died its jobs are taken back at the earliest;
     - ``sweep_seconds``: how often it looks for jobs that others lost;
-    - ``loop_seconds_max``: how long a handler may block the event loop before the log names it;
+    - ``loop_seconds_max``: how long the event loop may stand still before the log says where;
     - ``listeners``: called with each event of ``inturn.model.worker_events``;
     - ``observer``: told of each attempt that begins or fails in this process.
 
@@ -58,7 +68,7 @@ class Worker:
         listeners: Sequence[worker_events.Listener] = (),
         observer: Observer | None = None,
     ) -> None:
-        self.app, self.name = checked_app(app), named(name)
+        self.app, self.name = checked_app(app), checked_name(name)
         self.queues = queues_of(app) if queues is None else listed("queues", queues)
         check_queues(self.queues)
         check_whole("concurrency", concurrency, 1, bounds.RUNNING_MAX)
@@ -68,7 +78,9 @@ class Worker:
         check_number("loop_seconds_max", loop_seconds_max, 0.001, bounds.LEASE_SECONDS_MAX)
         self.lease_seconds, self.sweep_seconds = float(lease_seconds), float(sweep_seconds)
         self.kinds = tuple(sorted(app.jobs))
-        self._watch = Watch(codes_of(*app.jobs.values()), loop_seconds_max=float(loop_seconds_max))
+        self.record = Record(self.name, listeners)
+        self.health = WorkerHealth(self.name, self.record, lease_seconds=self.lease_seconds)
+        self._background = Background(self, loop_seconds_max=float(loop_seconds_max))
         in_processes = [job for job in app.jobs.values() if job.in_process]
         self._children = ChildPool(in_processes)
         random = Random()
@@ -76,88 +88,76 @@ class Worker:
             kind: Attempts(
                 job,
                 random,
-                watch=self._watch,
+                watchdog=self._background.watchdog,
                 children=self._children if job.in_process else None,
                 observer=observer,
             )
             for kind, job in app.jobs.items()
         }
         self._ready = QueuesReady(self.queues)
-        self._runs = Runs(self.name, attempts, self._ready, lease_seconds=self.lease_seconds)
-        self.record = Record(self.name, listeners)
+        self.runs = Runs(self.name, attempts, self._ready, lease_seconds=self.lease_seconds)
         self.steps = Steps(
-            self._runs,
+            self.runs,
             self.record,
             names=self.queues,
             kinds=self.kinds,
             concurrency=concurrency,
             jobs_max=jobs_max,
         )
-        self.vitals = Vitals(self.name, self.record, lease_seconds=self.lease_seconds)
-        self.presence = Presence(
-            app,
-            self.name,
-            queues=self.queues,
-            runs=self._runs,
-            vitals=self.vitals,
-            lost=self.steps.lose,
-            reclaimed=self.steps.take_back,
-        )
-        self._began: Callable[[], None] | None = None  # until it was called
         self._has_looked = False  # for what is left, and found nothing
         self._is_running = self._has_begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()  # to stop
 
+    @property
+    def inbox(self) -> deque[Sequence[Lease] | Reclaimed]:
+        """What the background thread has found, for the next step."""
+        return self.steps.inbox
+
     # Life
 
-    async def run(
-        self,
-        *,
-        until_empty: bool = False,
-        began: Callable[[], None] = lambda: None,
-    ) -> None:
+    def serve_health(self, *, file: Path | None, port: int | None, host: str) -> None:
+        """Say how it does in a file and on a port, from when it begins until it ends."""
+        self._background.health_server = HealthServer(self.health, file=file, port=port, host=host)
+
+    async def run(self, *, until_empty: bool = False) -> None:
         """Work until told to stop; then release what has not started and finish what has.
 
-        ``until_empty``: stop as well when nothing is left that may be run now. ``began``: called
-        when the start hooks have run and work begins: the store has answered the first claim, or is
-        to be asked again; one that may never be used is an error. Cancelled, it gives back what
-        runs, as by ``stop_now``. It runs once.
+        ``until_empty``: stop as well when nothing is left that may be run now. Cancelled, it gives
+        back what runs, as by ``stop_now``. It runs once.
+        """
+        if until_empty:
+            self.drain()
+        async with self.begun():
+            await self.work()
+
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[None]:
+        """Call the start hooks and beat for the first time, to ``work`` inside; then end it all.
+
+        Raises what keeps the store from being used at all. One that is away is asked again.
         """
         if self._is_running or self._has_begun:
             raise WorkerSpent(self.name)
         self._is_running = True
-        self._began = began
-        if until_empty:
-            self._stop(Stop.DRAIN)
         self._loop = asyncio.get_running_loop()
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self.app.keep_open())
                 store = await self.app.lend()
+                stack.push_async_callback(self._end_background)
+                self._background.start()
                 stack.push_async_exit(self.app.hooks.part)
                 await self.app.hooks.start()
                 stack.push_async_callback(self._children.stop)
                 await self._children.start()
                 self._has_begun = True  # things are started that cannot be started twice
                 self.steps.begin(store)
-                stack.enter_context(self._watch.watching())
-                await stack.enter_async_context(
-                    beside(  # first: it may take a while to connect, and to end
-                        self._ready.listen(store, self.vitals),
-                        self.vitals.turn_over(lambda: store.trouble),
-                    )
-                )
-                await stack.enter_async_context(
-                    self.presence.kept(
-                        store,
-                        lease_seconds=self.lease_seconds,
-                        sweep_seconds=self.sweep_seconds,
-                        is_hurried=lambda: self._runs.stop is Stop.NOW or self.vitals.is_troubled,
-                    )
-                )
+                listening = asyncio.create_task(self._ready.listen(store))
+                stack.push_async_callback(_end_task, listening)
+                await self._background.begin(store)
                 stack.push_async_callback(self._leave)
-                await self._work_on()
+                yield
         finally:
             self._is_running = False
 
@@ -179,7 +179,7 @@ class Worker:
         self._stop(Stop.NOW)
 
     def _stop(self, how: Stop) -> None:
-        self._runs.stop = max(self._runs.stop, how)
+        self.runs.stop = max(self.runs.stop, how)
         self._ready.rouse()
         if self._loop is not None and how >= Stop.FINISH:
             with suppress(RuntimeError):  # it was closed: there is nothing left to stop
@@ -190,7 +190,7 @@ class Worker:
         """How many lanes, or jobs without a key, run at this moment."""
         return self.steps.running
 
-    async def _work_on(self) -> None:
+    async def work(self) -> None:
         """Step until all is done; or, told to stop, until the step under way is or a moment over.
 
         Cancelled, this does not cut off a step: a store that was asked for jobs may have given
@@ -211,38 +211,33 @@ class Worker:
                     self._told.set()
                     continue
                 is_late = seconds is not None and not working.done()
-                if is_late and (self._runs.stop is Stop.NOW or self.steps.is_empty):
-                    self.vitals.given_up("settling")  # it does not answer, and nobody waits for it
+                if is_late and (self.runs.stop is Stop.NOW or self.steps.is_empty):
+                    self.health.failed("step")  # it does not answer, and nobody waits for it
                     working.cancel()
                     await asyncio.wait([working])
         finally:
             told.cancel()
         if not working.cancelled():
             working.result()
-        elif self._runs.stop < Stop.FINISH:  # a handler, say, has cancelled all there is
+        elif self.runs.stop < Stop.FINISH:  # a handler, say, has cancelled all there is
             self.stop_now()
-        self._begin()  # told to stop before it had asked for anything
         if cancelled is not None:
             raise cancelled
 
     async def _work(self) -> None:
         """Step, and wait for something to do when there was nothing to do, until all is done."""
-        runs, wake = self._runs, self._ready.wake
+        runs, wake = self.runs, self._ready.wake
         while not (runs.stop is Stop.NOW or (runs.stop is Stop.FINISH and self.steps.is_empty)):
             wake.clear()
             try:
-                with self.vitals.asking("settling"):
+                with self.health.asking("step"):
                     has_worked = await self.steps.step()
                 if has_worked:
-                    self.vitals.answered("settling")
-                    self._begin()
+                    self.health.answered("step")
                 if has_worked or await self._look_for_end():
                     continue
             except StoreError as error:
-                if self._began is not None and isinstance(error, UNUSABLE):
-                    raise
-                self._begin()
-                self.vitals.troubled("settling", error)
+                self.health.failed("step", error)
                 await asyncio.sleep(TROUBLE_SECONDS)
                 continue
             try:
@@ -253,20 +248,18 @@ class Worker:
 
     async def _leave(self) -> None:
         """Told to stop at once, give back what is in hand, if the store answers soon."""
-        if self._runs.stop is Stop.NOW:
+        if self.runs.stop is Stop.NOW:
             await self.steps.give_up()
             try:
                 async with asyncio.timeout(STOP_NOW_SECONDS):
                     await self.steps.settle_all()
             except (StoreError, TimeoutError) as error:
-                self.vitals.troubled("settling", error)
+                self.health.failed("step", error)
         await self.steps.end()
 
-    def _begin(self) -> None:
-        """Say that work begins, once."""
-        began, self._began = self._began, None
-        if began is not None:
-            began()
+    async def _end_background(self) -> None:
+        is_hurried = self.runs.stop is Stop.NOW or self.health.is_troubled
+        await self._background.end(is_hurried=is_hurried)
 
     async def _look_for_end(self) -> bool:
         """Stop if it is to stop when nothing is left, and has looked twice; say whether to go on.
@@ -274,7 +267,7 @@ class Worker:
         Twice, for something may come between: what was given back, or a suspect. False: there is
         nothing to do but to wait.
         """
-        if self._runs.stop is not Stop.DRAIN or self._ready or not self.steps.is_empty:
+        if self.runs.stop is not Stop.DRAIN or self._ready or not self.steps.is_empty:
             return False
         if self._has_looked and not self.steps.has_claimed:
             self.stop()
@@ -283,3 +276,31 @@ class Worker:
         store = await self.app.lend()
         self.steps.take_back(await store.reclaim())  # no sweep may have come since leases ran out
         return True
+
+
+async def _end_task(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def checked_app(app: object) -> App:
+    """Return an app, or refuse what is none."""
+    if isinstance(app, App):
+        return app
+    raise BadInput(
+        f"{shown(app)} is no app. Give the inturn.App whose jobs are to run, with Worker(app) or "
+        f"Executor(app=app)."
+    )
+
+
+def checked_name(name: str | None) -> str:
+    """Return a worker's name, or one that nobody else has."""
+    if name is None:
+        name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+    check_name("worker", name, bounds.WORKER_CHARS_MAX)
+    return name
+
+
+def queues_of(app: App) -> list[str]:
+    """Return the queues that an app's jobs are submitted to."""
+    return sorted({job.options.queue for job in app.jobs.values()} or {"default"})

@@ -1,0 +1,123 @@
+"""A worker's background thread: what must go on whatever handlers do to the worker's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from inturn.model.errors import StoreError
+from inturn.model.worker_events import PruneFailed
+from inturn.store.store import Store
+from inturn.worker.health import HealthServer
+from inturn.worker.heartbeat import UNUSABLE, Heartbeat
+from inturn.worker.stop import STOP_NOW_SECONDS
+from inturn.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from inturn.worker.worker import Worker
+
+FIRST_SECONDS_MAX = 2.0  # for the first beat, if the store does not answer
+LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker ends
+JOIN_SECONDS = 1.0  # more than that, until the thread is not waited for
+PRUNE_SECONDS = 300.0
+
+
+class Background:
+    """One thread with one loop and a store of its own: heartbeat, prunes, watchdog, health server.
+
+    What its coroutines find they write to ``worker.health``, or to the inbox that a step reads.
+    """
+
+    def __init__(self, worker: Worker, *, loop_seconds_max: float) -> None:
+        self._worker = worker
+        self.watchdog = Watchdog(worker.health, loop_seconds_max=loop_seconds_max)
+        self.health_server: HealthServer | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._ended: asyncio.Event
+
+    # From the worker's loop
+
+    def start(self) -> None:
+        """Start the thread; it answers who asks for health."""
+        self._store: Store | None = None  # known when it begins
+        self._tasks: list[asyncio.Task[None]] = []
+        self._leave_seconds = LEAVE_SECONDS_MAX
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="inturn-background", daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    async def begin(self, store: Store) -> None:
+        """Begin all the rest, and wait for the first beat. ``store``: the worker's own.
+
+        Raises what keeps the store from being used at all. One that is away is asked again.
+        """
+        self.watchdog.watch(asyncio.get_running_loop(), store)
+        # In memory there is one store, and it serves every loop.
+        self._store = store if store.is_private else self._worker.app.spare_store()
+        beginning = asyncio.run_coroutine_threadsafe(self._begin(self._store), self._loop)
+        await asyncio.wrap_future(beginning)
+
+    async def end(self, *, is_hurried: bool) -> None:
+        """End it, and say that the worker is gone."""
+        if is_hurried:
+            self._leave_seconds = STOP_NOW_SECONDS
+        self._loop.call_soon_threadsafe(self._ended.set)
+        await asyncio.to_thread(self._thread.join, self._leave_seconds + JOIN_SECONDS)
+
+    # On the thread
+
+    def _run(self) -> None:
+        asyncio.run(self._live())
+
+    async def _live(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        async with AsyncExitStack() as stack:
+            if self.health_server is not None:
+                await stack.enter_async_context(self.health_server.open())
+            self._started.set()
+            await self._ended.wait()
+        for task in self._tasks:
+            task.cancel()
+        if self._store is not None:
+            await self._leave(self._store)
+
+    async def _begin(self, store: Store) -> None:
+        heartbeat = Heartbeat(self._worker, store)
+        self._spawn(self.watchdog.run())
+        self._spawn(heartbeat.run())
+        self._spawn(prune_for_ever(self._worker, store))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_SECONDS_MAX):
+                await heartbeat.has_stepped.wait()
+        if isinstance(heartbeat.error, UNUSABLE):
+            raise heartbeat.error
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _leave(self, store: Store) -> None:
+        try:
+            async with asyncio.timeout(self._leave_seconds):
+                await asyncio.wait(self._tasks)
+                await store.leave(self._worker.name)
+        except (StoreError, TimeoutError):  # then it will look as if it had died
+            pass
+        if not store.is_private:
+            await store.close()
+
+
+async def prune_for_ever(worker: Worker, store: Store, random: Random | None = None) -> None:
+    """Prune, first after a minute or two; no two workers at the same moment."""
+    random = random or Random()
+    await asyncio.sleep(PRUNE_SECONDS * random.uniform(0.2, 0.4))
+    while True:
+        try:
+            await store.prune()
+        except StoreError as error:  # the next one is finished
+            worker.record.tell(PruneFailed(worker=worker.name, error=str(error)))
+        await asyncio.sleep(PRUNE_SECONDS * random.uniform(0.75, 1.25))
