@@ -157,3 +157,27 @@ def test_what_cannot_be_submitted_is_refused_and_nothing_is_stored(
     assert said in ran.err
     assert "Traceback" not in ran.err
     assert sqlite_cli.json("jobs", "list", "--all")["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ('{"customer": "ann"}', "job 'charge': cents is missing."),
+        ('{"customer": 7, "cents": 1}', "job 'charge': customer must be str, got int."),
+        ('{"customer": "ann", "cents": 1, "to": 2}', "job 'charge': it has no parameter to."),
+        ("{a", "the payload is not JSON"),
+    ],
+)
+def test_with_an_app_the_arguments_are_checked_against_the_job(
+    sqlite_cli: Cli, tmp_path: Path, payload: str, said: str
+) -> None:
+    (tmp_path / "till.py").write_text(
+        "import inturn\n"
+        "app = inturn.App()\n"
+        "@app.job\n"
+        "async def charge(customer: str, cents: int) -> None: ...\n"
+    )
+    ran = sqlite_cli("submit", "charge", "-A", "till:app", "--payload", payload)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert sqlite_cli.json("jobs", "list", "--all")["jobs"] == []

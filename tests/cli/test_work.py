@@ -239,15 +239,6 @@ def test_a_setting_that_cannot_be_is_refused(
     assert (shop / "shop.py").read_text() == SHOP
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_health_file_that_was_left_behind_is_taken_over_and_taken_away(processes: str) -> None:
-    left = Path("health")
-    left.touch()
-    ran = work("shop:app", "--health-file", "health", "--processes", processes)
-    assert (ran.code, ran.err) == (0, "")
-    assert not left.exists()
-
-
 def test_a_health_file_that_someone_wrote_to_is_left_alone(tmp_path: Path) -> None:
     submit("order", '{"n": 1, "waits_for": "end"}')
     running = start("work", "shop:app", "--drain", "--health-file", "health")
@@ -308,20 +299,6 @@ def test_programs_read_a_json_document_for_each_event() -> None:
     assert stopped["counts"] == {"done": 0, "failed": 1, "dead": 1, "released": 0, "lost": 0}
 
 
-def test_an_error_that_is_no_text_is_told_as_the_store_keeps_it(shop: Path) -> None:
-    name = r"no such file: \udcff.txt"  # as Python spells a name that is no text
-    text = SHOP.replace('f"no such address: {to}', f'"{name}')
-    assert text != SHOP
-    (shop / "shop.py").write_text(text)
-    submit("mail", '{"to": "a@b.c"}', queue="mail")
-    _, failed, died, _ = events(work("shop:app", "--json"))
-    said = f"ValueError: {name}\x1b[2J"
-    assert (failed["event"], failed["error"]) == ("attempt_failed", said)
-    assert (died["event"], died["reason"]) == ("died", f"failed 2 times, the last time: {said}")
-    [letter] = on_store(STORE, lambda store: store.dead_letters()).rows
-    assert letter.reason == died["reason"]
-
-
 def test_a_password_is_not_shown(postgres_url: str) -> None:
     with_password = postgres_url.replace("postgres@", "postgres:geheim@")
     assert run_process("store", "migrate", "--store", with_password).code == 0
@@ -377,31 +354,6 @@ def test_a_signal_while_the_app_is_imported_ends_it(shop: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")
-
-
-@pytest.mark.parametrize(
-    ("set_up", "every"),
-    [("", 10_000), ("gc.set_threshold(50_000)", 50_000), ("gc.set_threshold(0)", 0)],
-)
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_the_garbage_collector_leaves_alone_what_the_program_has_imported(
-    shop: Path, processes: str, set_up: str, every: int
-) -> None:
-    (shop / "tidy.py").write_text(
-        "import gc, pathlib, inturn\n"
-        f"{set_up}\n"
-        f"app = inturn.App({STORE!r})\n"
-        "@app.job\n"
-        "async def look() -> None:\n"
-        "    seen = f'{gc.get_freeze_count()} {gc.get_threshold()[0]}'\n"
-        "    pathlib.Path('seen').write_text(seen)\n"
-    )
-    submit("look", "{}")
-    ran = work("tidy:app", "--processes", processes)
-    assert ran.code == 0, ran.err
-    frozen, threshold = (shop / "seen").read_text().split()
-    assert int(frozen) > 10_000
-    assert int(threshold) == every
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

@@ -121,47 +121,6 @@ async def test_a_failure_behind_the_barrier_is_not_its_business() -> None:
             await executor.barrier("one")
 
 
-async def test_a_barrier_that_is_cancelled_takes_no_failure_along() -> None:
-    gate = asyncio.Event()
-    async with Running(max_attempts=1) as executor:
-
-        async def fails() -> None:
-            await gate.wait()
-            raise ValueError("no")
-
-        await executor.submit("one", fails)
-        given_up = asyncio.create_task(executor.barrier("one"))
-        reached = asyncio.create_task(executor.barrier("one"))
-        await asyncio.sleep(0)
-        given_up.cancel()
-        await asyncio.sleep(0)
-        gate.set()
-        with pytest.raises(EarlierFailure):
-            await reached
-
-
-async def test_a_barrier_that_is_cancelled_as_it_is_reached_leaves_its_failure_to_the_next() -> (
-    None
-):
-    barrier: asyncio.Task[None]
-    gate = asyncio.Event()
-    async with Running(max_attempts=1, error_handler=lambda failure: barrier.cancel()) as executor:
-
-        async def fails() -> None:
-            await gate.wait()
-            raise ValueError("no")
-
-        await executor.submit("one", fails)
-        barrier = asyncio.create_task(executor.barrier("one"))
-        await asyncio.sleep(0)
-        gate.set()
-        with pytest.raises(asyncio.CancelledError):
-            await barrier
-        with pytest.raises(EarlierFailure, match="no"):
-            await executor.barrier("one")
-        await executor.barrier("one")  # it is told once
-
-
 async def test_a_job_cannot_wait_for_itself() -> None:
     async with Running(max_attempts=1) as executor:
 

@@ -4,46 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
-import pytest
-
-from inturn.model.errors import BadInput
 from tests.executor.support import SECONDS_MAX, Running, jump, waiting_thread_job
 
 
 async def fine() -> str:
     return "fine"
-
-
-@pytest.mark.parametrize(
-    ("jobs", "said"),
-    [
-        (5, r"^jobs must be a list, or another collection, not 5\.$"),
-        ("jobs", "^jobs must be a list"),
-        ([5], r"^submit_many takes pairs of a key and a job, not 5\.$"),
-        ([("one", fine), fine], r"^submit_many takes pairs .* not <function fine"),
-        ([("one", fine, 3)], "^submit_many takes pairs"),
-        ({"customer-7": fine}, "^submit_many takes pairs .* not 'customer-7'"),
-    ],
-    ids=["a number", "text", "numbers", "no key", "three", "a dict"],
-)
-async def test_what_is_no_pairs_is_refused_and_nothing_is_accepted(jobs: Any, said: str) -> None:
-    async with Running() as executor:
-        with pytest.raises(BadInput, match=said):
-            await executor.submit_many(jobs)
-        assert executor.keys_busy == 0
-
-
-async def test_what_a_generator_of_jobs_raises_is_its_own() -> None:
-    def jobs() -> Any:
-        yield "one", fine
-        raise TypeError("mine")
-
-    async with Running() as executor:
-        with pytest.raises(TypeError, match=r"^mine$"):
-            await executor.submit_many(jobs())
-        assert executor.keys_busy == 0
 
 
 async def test_free_slots_and_busy_keys_are_known() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -59,27 +57,6 @@ async def test_cancelled_while_it_waits_for_room_a_job_is_never_accepted() -> No
     assert not ran
     assert not seen.failures  # its caller knows; there is nothing to report
     assert len(seen.of(events.Accepted)) == 2
-
-
-async def test_cancelled_as_room_comes_free_a_job_is_taken_back_and_reported_once() -> None:
-    """(004-12)"""
-    seen = Seen()
-    gate, second = asyncio.Event(), asyncio.Event()
-    async with Running(
-        shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX, error_handler=seen.handle
-    ) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", second.wait)
-        submitting = asyncio.create_task(executor.submit("one", fine))
-        await asyncio.sleep(0.01)
-        gate.set()
-        while executor._lanes.admission.lines:  # noqa: ASYNC110 - until its job was accepted for it
-            await asyncio.sleep(0)
-        submitting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await submitting
-        second.set()
-    assert [type(failure.error) for failure in seen.failures] == [JobCancelled]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -152,56 +129,6 @@ def test_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -> None:
             assert await behind.result() == "fine"
             assert loop.time() - at < 0.1  # the key does not sit out the rest of the wait
             await asyncio.sleep(100)
-        assert job.runs == 1
-
-    jump(main)
-    assert len(seen.failures) == 1
-
-
-async def test_cancelled_before_its_backoff_is_timed_a_job_leaves_no_timer_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """(004-12)"""
-    timers: list[asyncio.TimerHandle] = []
-    loop = asyncio.get_running_loop()
-    call_later = loop.call_later
-
-    def listen(event: events.Event) -> None:
-        if isinstance(event, events.Retried):
-            assert tickets[0].cancel()
-
-    def timed(delay: float, *called: Any) -> asyncio.TimerHandle:
-        timer = call_later(delay, *called)
-        if delay == 20:
-            timers.append(timer)
-        return timer
-
-    monkeypatch.setattr(loop, "call_later", timed)
-    async with Running(base_backoff=20, jitter=0.0, listeners=[listen]) as executor:
-        tickets = [await executor.submit("one", Failing(9))]
-        assert isinstance(await ended_with(tickets[0]), JobCancelled)
-        assert await executor.run("one", fine) == "fine"
-    assert all(timer.cancelled() for timer in timers)
-
-
-def test_cancelled_after_the_backoff_but_before_its_slot_a_job_runs_no_more() -> None:
-    """(004-12)"""
-    seen = Seen()
-
-    async def main() -> None:
-        gate = asyncio.Event()
-        async with Running(
-            slots=1, base_backoff=10, jitter=0.0, error_handler=seen.handle
-        ) as executor:
-            job = Failing(9)
-            ticket = await executor.submit("one", job)
-            await asyncio.sleep(1)
-            await executor.submit("two", gate.wait)
-            await asyncio.sleep(20)  # its time has come, and the slot is taken
-            assert ticket.cancel()
-            again = await executor.submit("one", fine)
-            gate.set()
-            assert await again.result() == "fine"
         assert job.runs == 1
 
     jump(main)
@@ -362,21 +289,6 @@ async def test_a_job_that_is_not_detached_goes_with_its_caller() -> None:
         for ticket in tickets:
             ticket.cancel()
     assert len(seen.failures) == 6
-
-
-async def test_a_job_that_is_not_detached_is_forgotten_by_its_caller_when_it_has_ended() -> None:
-    class Value:
-        pass
-
-    async def job() -> Value:
-        return Value()
-
-    async with Running() as executor:
-        value = await (await executor.submit("one", job, detached=False)).result()
-        kept = weakref.ref(value)
-        del value
-        gc.collect()
-        assert kept() is None
 
 
 @pytest.mark.parametrize("detached", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import logging
 import subprocess
@@ -86,27 +85,6 @@ async def test_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> None:
         with pytest.raises(EarlierFailure):
             await executor.barrier("one")
     assert len(seen.failures) == len(seen.of(events.Failed)) == 1
-
-
-async def test_a_job_that_cancels_its_own_task_strikes_no_other_job() -> None:
-    """(004-05)"""
-
-    async def job() -> str:
-        current = asyncio.current_task()
-        assert current is not None
-        current.cancel()
-        return "done"
-
-    async def waits() -> str:
-        await asyncio.sleep(0.001)
-        return "waited"
-
-    async with Running(slots=1) as executor:
-        for number in range(5):
-            first = await executor.submit("one", job)
-            second = await executor.submit(f"key-{number}", waits)
-            assert await first.result(SECONDS_MAX) == "done"
-            assert await second.result(SECONDS_MAX) == "waited"
 
 
 def test_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
@@ -290,29 +268,6 @@ def test_a_job_may_say_when_to_come_back() -> None:
     assert [event.delay_seconds for event in seen.of(events.Retried)] == [600.0] * 3
 
 
-def test_what_is_not_counted_leaves_all_attempts_to_what_is() -> None:
-    later = RetryLater(after=600, counted=False)
-    raised: list[Exception] = [later, later, later, ValueError("once")]
-
-    async def job() -> str:
-        if raised:
-            raise raised.pop(0)
-        return "done"
-
-    async def main() -> None:
-        async with Running(max_attempts=2) as executor:
-            assert await (await executor.submit("one", job)).result() == "done"
-
-    jump(main)
-
-
-class Unprepared(RetryLater):
-    """Says when to come back without asking the class it comes from."""
-
-    def __init__(self, after: Any) -> None:
-        self.after, self.reason, self.counted = after, "busy", False
-
-
 async def test_a_failed_job_holds_back_its_key_and_nothing_overtakes() -> None:
     ran: list[str] = []
     async with Running(base_backoff=0.01, slots=4) as executor:
@@ -382,41 +337,6 @@ async def test_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bool) -> 
     assert [event.left for event in seen.of(events.Halted)] == [3]
 
 
-@pytest.mark.parametrize("in_thread", [False, True])
-async def test_who_waits_for_room_behind_a_job_that_halts_its_key_is_refused(
-    in_thread: bool,
-) -> None:
-    """(004-15)"""
-    gate = asyncio.Event()
-    ran: list[str] = []
-
-    async def fails() -> None:
-        await gate.wait()
-        raise ValueError("bad")
-
-    async def job(name: str) -> None:
-        ran.append(name)
-
-    async with Running(
-        shards=1, slots=2, queue_size=1, max_attempts=1, on_dead="halt", enqueue_timeout=SECONDS_MAX
-    ) as executor:
-        await executor.submit("one", fails)
-        await executor.submit("one", functools.partial(job, "behind"))
-        late = functools.partial(job, "late")
-        if in_thread:
-            waits = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", late))
-        else:
-            waits = asyncio.create_task(executor.submit("one", late))
-        await asyncio.sleep(0.02)
-        other = asyncio.create_task(executor.submit("two", functools.partial(job, "other")))
-        await asyncio.sleep(0.02)
-        gate.set()
-        with pytest.raises(KeyHalted):
-            await waits
-        await (await other).result(SECONDS_MAX)
-    assert ran == ["other"]
-
-
 async def test_a_cancelled_job_halts_nothing() -> None:
     """(004-15)"""
     async with Running(on_dead="halt") as executor:
@@ -436,20 +356,3 @@ async def test_halted_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             await executor.submit("another", fine)
         executor.resume("key-0")
         await executor.submit("another", fine)
-
-
-async def test_an_error_does_not_keep_our_frames_alive() -> None:
-    async def job() -> None:
-        await asyncio.sleep(0)
-        raise ValueError("no")
-
-    async with Running(max_attempts=1) as executor:
-        error = await ended_with(await executor.submit("one", job))
-        assert error is not None
-        frames = []
-        trace = (await executor.submit("two", fine), error.__traceback__)[1]
-        while trace is not None:
-            frames.append(trace.tb_frame.f_code.co_name)
-            trace = trace.tb_next
-        assert "job" in frames
-        assert "_run" not in frames

@@ -6,8 +6,8 @@ import asyncio
 import functools
 import threading
 import types
-from collections.abc import AsyncGenerator, Coroutine, Generator
-from contextvars import Context, ContextVar
+from collections.abc import AsyncGenerator, Generator
+from contextvars import ContextVar
 from typing import Any
 from unittest.mock import Mock
 
@@ -15,7 +15,7 @@ import pytest
 
 import inturn
 from inturn.model.errors import BadInput, WaitsForItself
-from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with
+from tests.executor.support import SECONDS_MAX, Failing, Running
 
 REQUEST: ContextVar[str] = ContextVar("REQUEST", default="nobody's")
 
@@ -193,20 +193,6 @@ async def test_a_lambda_around_a_coroutine_is_retried_whole() -> None:
         assert await executor.run("one", lambda: job.run()) == 3
 
 
-async def test_a_lambda_around_a_coroutine_can_be_cancelled() -> None:
-    begun = asyncio.Event()
-
-    async def waits() -> None:
-        begun.set()
-        await asyncio.sleep(60)
-
-    async with Running() as executor:
-        ticket = await executor.submit("one", lambda: waits())
-        await begun.wait()
-        ticket.cancel()
-        assert await ended_with(ticket) is not None
-
-
 async def test_a_job_sees_the_context_of_its_submitter_and_leaks_none_of_its_own() -> None:
     async def looks() -> str:
         await asyncio.sleep(0)
@@ -258,37 +244,6 @@ async def test_each_attempt_begins_with_the_context_of_the_submitter(where: str)
         await executor.submit_many([("one", jobs[where])])
         await executor.barrier("one")
     assert seen == ["the submitter's"] * 4
-
-
-@pytest.mark.parametrize("is_empty", [True, False])
-async def test_what_a_def_sets_is_seen_by_the_coroutine_that_it_returns(is_empty: bool) -> None:
-    async def looks() -> str:
-        return REQUEST.get()
-
-    def begins() -> Coroutine[Any, Any, str]:
-        REQUEST.set("set by the def")
-        return looks()
-
-    async with Running() as executor:
-        context = Context()
-        if not is_empty:
-            context.run(REQUEST.set, "the submitter's")
-        ticket = context.run(executor.submit_sync, "one", begins)
-        assert await ticket.result(SECONDS_MAX) == "set by the def"
-
-
-async def test_a_job_may_use_timeouts_and_groups_of_its_own() -> None:
-    async def job() -> list[str]:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await asyncio.sleep(60)
-        async with asyncio.TaskGroup() as group:
-            parts = [group.create_task(on_loop(name)) for name in "ab"]
-        return [part.result()[0] for part in parts]
-
-    async with Running(slots=1) as executor:
-        for _ in range(3):
-            assert await executor.run("one", job) == ["a", "b"]
 
 
 async def test_a_job_may_submit_more_jobs() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from inturn.executor import LocalTicket
 from inturn.model.errors import ShardFull
-from tests.executor.durable_shop import until
 from tests.executor.support import SECONDS_MAX, Failing, Running
 
 Submit = Callable[[Running, str, Any], Coroutine[Any, Any, list[LocalTicket]]]
@@ -106,36 +105,3 @@ async def test_keys_that_fail_and_wait_to_run_again_are_bounded() -> None:
         assert refused >= 200 - 15 - executor.settings.slots
         assert sum(executor.depths()) <= 15 + executor.settings.slots
         await executor.stop(timeout=0)
-
-
-async def test_what_was_cancelled_while_it_waited_to_run_again_keeps_out_nobody() -> None:
-    async with Running(
-        shards=1, slots=2, queue_size=2, base_backoff=60, max_interval=60, jitter=0
-    ) as executor:
-        tickets = [await executor.submit(f"key-{number}", Failing(1)) for number in range(2)]
-        await until(lambda: executor.depths() == [2])
-        with pytest.raises(ShardFull):
-            await executor.submit("other", fine, timeout=0)
-        for ticket in tickets:
-            ticket.cancel()
-        held = Held(executor, jobs=3)
-        await held.fill()
-        await executor.run("other", fine, timeout=0)
-        await held.end()
-
-
-async def test_those_who_come_and_fail_do_not_keep_out_who_waits_for_room() -> None:
-    async with Running(
-        shards=1, slots=2, queue_size=4, base_backoff=60, max_interval=60, jitter=0
-    ) as executor:
-        held = Held(executor, jobs=3)
-        await held.fill(*[("held", fine)] * 3)
-        passed: list[LocalTicket] = []
-        for number in range(2):
-            passed.append(await executor.submit(f"new-{number}", Failing(1), timeout=0))
-            await until(lambda: executor.free_slots == 1)
-        with pytest.raises(ShardFull):  # so many wait to run again that three would not fit
-            await executor.submit("new", Failing(1), timeout=0)
-        passed[0].cancel()
-        await held.end()
-        passed[1].cancel()

@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import warnings
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,27 +41,6 @@ def ran_or_was_reported(tickets: list[LocalTicket], seen: Seen) -> bool:
     return sorted(ticket.key for ticket in failed) == sorted(one.key for one in seen.failures)
 
 
-def test_a_coroutine_that_a_def_returns_after_the_loop_has_ended_is_closed_and_reported() -> None:
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-    begun, gate = threading.Event(), threading.Event()
-
-    def job() -> Coroutine[Any, Any, str]:
-        begun.set()
-        assert gate.wait(SECONDS_MAX)
-        return fine()
-
-    async def main() -> None:
-        executor = inturn.Executor(error_handler=seen.handle)
-        tickets.append(await executor.submit("one", job))
-        assert begun.wait(SECONDS_MAX)
-
-    asyncio.run(main())
-    gate.set()
-    assert ran_or_was_reported(tickets, seen)
-    assert len(seen.failures) == 1
-
-
 def test_jobs_that_were_given_to_the_loop_and_have_not_begun_when_it_ends_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -86,37 +65,6 @@ def test_jobs_that_were_given_to_the_loop_and_have_not_begun_when_it_ends_are_re
     assert ran
     assert len(ran) < 20
     assert len(seen.failures) == 40 - len(ran)
-
-
-def test_a_job_that_its_slot_has_in_hand_when_it_is_cancelled_last_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """First all but the slot are cancelled, by its job; and the slot between that and the next."""
-    monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-
-    async def main() -> None:
-        executor = inturn.Executor(slots=1, error_handler=seen.handle)
-
-        async def cancel_slots() -> None:
-            for slot in executor._lanes.slots.on_loop:
-                slot.cancel()
-
-        async def cancels_all_others() -> None:
-            for other in asyncio.all_tasks() - {asyncio.current_task()}:
-                other.cancel()
-            cancelling.append(asyncio.create_task(cancel_slots()))
-
-        cancelling: list[asyncio.Task[None]] = []
-        tickets.append(await executor.submit("one", cancels_all_others))
-        tickets.append(await executor.submit("one", fine))
-        await asyncio.sleep(SECONDS_MAX)
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(main())
-    assert ran_or_was_reported(tickets, seen)
-    assert len(seen.failures) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))

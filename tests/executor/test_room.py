@@ -6,8 +6,6 @@ import asyncio
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -17,10 +15,8 @@ from inturn.model import events
 from inturn.model.errors import EnqueueTimeout, QueueFull, ShardFull
 from tests.executor.support import (
     SECONDS_MAX,
-    Failing,
     Running,
     Seen,
-    jump,
     keys_of_one_shard,
 )
 
@@ -67,24 +63,6 @@ async def test_a_timeout_of_zero_tries_once() -> None:
         gate.set()
         await executor.barrier("one")
         await executor.submit("one", fine)
-
-
-async def test_a_timeout_of_zero_tries_once_however_long_others_wait() -> None:
-    """(004-11)"""
-    gate = asyncio.Event()
-    async with Running(shards=1, queue_size=1, enqueue_timeout=SECONDS_MAX) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", fine)
-        with pytest.raises(ShardFull):
-            executor.submit("one", fine, timeout=0).send(None)  # at its first step
-        with pytest.raises(ShardFull):
-            executor.submit_many([("one", fine)], timeout=0).send(None)
-        began = time.monotonic()
-        with pytest.raises(ShardFull):
-            await asyncio.to_thread(executor.submit_sync, "one", fine, timeout=0)
-        assert time.monotonic() - began < SECONDS_MAX / 2
-        assert executor._lanes.admission.lines == {}
-        gate.set()
 
 
 async def test_room_that_comes_free_in_time_is_taken() -> None:
@@ -145,20 +123,6 @@ async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
         with pytest.raises(ShardFull, match="never fit"):
             await asyncio.wait_for(executor.submit_many(batch, timeout="1h"), SECONDS_MAX)
         gate.set()
-
-
-async def test_who_found_room_only_behind_others_is_told_so() -> None:
-    gate = asyncio.Event()
-    async with Running(shards=1, slots=1, queue_size=3) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", fine)
-        batch = asyncio.create_task(executor.submit_many([("one", fine)] * 3, timeout=SECONDS_MAX))
-        await asyncio.sleep(0)
-        with pytest.raises(ShardFull, match=r"1 waiting jobs of 3 .* others came first") as caught:
-            await executor.submit("one", fine, timeout=0)
-        assert (caught.value.length, caught.value.capacity) == (1, 3)
-        gate.set()
-        await batch
 
 
 async def test_who_gives_up_waiting_lets_those_behind_it_go_on() -> None:
@@ -263,96 +227,6 @@ async def test_nothing_is_kept_of_jobs_and_keys_that_have_ended(
         assert executor._lanes.by_key == {}
         assert not executor._lanes.slots.waiting
         assert size_after - size_before < 50_000
-
-
-async def test_a_flood_of_those_who_wait_for_room_leaves_nothing_behind() -> None:
-    """(004-25)"""
-    gate = asyncio.Event()
-    async with Running(shards=2, slots=1, queue_size=1) as executor:
-        await executor.submit("held", gate.wait)
-        flood = (  # those who came later give up earlier
-            executor.submit(f"key-{number}", fine, timeout=0.05 - number / 50_000)
-            for number in range(2_000)
-        )
-        ended = await asyncio.gather(*flood, return_exceptions=True)
-        assert sum(isinstance(one, EnqueueTimeout) for one in ended) == 2_000 - 2
-        assert executor._lanes.admission.lines == {}
-        assert executor.keys_busy == 3
-        gate.set()
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        pytest.param(["held"], id="behind one that runs"),
-        pytest.param(["one"], id="one key that waits for a slot"),
-        pytest.param([f"key-{number}" for number in range(500)], id="many keys that do"),
-    ],
-)
-async def test_jobs_that_are_submitted_and_cancelled_are_not_kept(keys: list[str]) -> None:
-    """(004-25)"""
-    gate = asyncio.Event()
-    ran: list[str] = []
-
-    def job(key: str) -> Callable[[], Coroutine[Any, Any, None]]:
-        async def run() -> None:
-            ran.append(key)
-
-        return run
-
-    async with Running(shards=1, slots=1, queue_size=10) as executor:
-        await executor.submit("held", gate.wait)
-        await asyncio.sleep(0)
-        for key in ("before-1", "before-2"):
-            await executor.submit(key, job(key))
-        for number in range(2_000):
-            (await executor.submit(keys[number % len(keys)], fine)).cancel()
-        for key in ("after-1", "after-2"):
-            await executor.submit(key, job(key))
-        assert executor.keys_busy == 5
-        assert len(executor._lanes.by_key["held"].jobs) < 100
-        assert executor._lanes.slots.waiting < 100
-        assert executor.depths() == [4]
-        gate.set()
-    assert ran == ["before-1", "before-2", "after-1", "after-2"]
-
-
-def test_keys_that_are_cancelled_when_they_are_to_run_again_are_not_kept() -> None:
-    """(004-25)"""
-
-    async def main() -> None:
-        async with Running(
-            slots=1, queue_size=500, base_backoff=1, error_handler=lambda failure: None
-        ) as executor:
-            gate = asyncio.Event()
-            tickets = [await executor.submit(f"key-{number}", Failing(1)) for number in range(500)]
-            await asyncio.sleep(0)  # each has failed, and given the slot back
-            await executor.submit("held", gate.wait)
-            await asyncio.sleep(2)
-            assert executor._lanes.slots.waiting == 500
-            for ticket in tickets[1:-1]:
-                assert ticket.cancel()
-            assert executor._lanes.slots.waiting < 100
-            gate.set()
-            assert [await tickets[0].result(), await tickets[-1].result()] == [2, 2]
-
-    jump(main)
-
-
-async def test_keys_that_failed_are_forgotten_when_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """(004-25)"""
-    monkeypatch.setattr("inturn.model.bounds.FAILED_KEYS_MAX", 10)
-
-    async def fails() -> None:
-        raise ValueError
-
-    async with Running(max_attempts=1, queue_size=100) as executor:
-        for number in range(50):
-            await executor.submit(f"key-{number}", fails)
-            await executor.submit(f"key-{number}", fine)
-    assert len(executor._lanes.failed) == 10
 
 
 async def test_a_batch_is_accepted_whole_or_not_at_all() -> None:

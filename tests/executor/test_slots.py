@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from random import Random
 from typing import Any
 
 import pytest
 
-import inturn
-from inturn.executor import LocalTicket
-from inturn.model.errors import JobCancelled
-from tests.executor.support import SECONDS_MAX, Running, Steps, ended_with
+from tests.executor.support import SECONDS_MAX, Running
 
 
 async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> None:
@@ -136,76 +133,3 @@ def begun_at_once(
 FACTORIES: list[Any] = [begun_at_once]
 if sys.version_info >= (3, 12):
     FACTORIES.append(asyncio.eager_task_factory)
-
-
-@pytest.mark.parametrize("factory", FACTORIES)
-async def test_tasks_that_begin_as_they_are_made_change_nothing(factory: Any) -> None:
-    ran: list[str] = []
-
-    def job(name: str, waits: bool) -> Callable[[], Coroutine[Any, Any, str]]:
-        async def run() -> str:
-            if waits:
-                await asyncio.sleep(0)
-            ran.append(name)
-            return name
-
-        return run
-
-    asyncio.get_running_loop().set_task_factory(factory)
-    executor = inturn.Executor(slots=2)
-    tickets = []
-    for name in "abcdef":
-        tickets.append(await executor.submit("one", job(name, waits=name in "bce")))
-        assert not ran, "no job runs inside the submit that brings it"
-    tickets.append(await executor.submit("two", lambda: "on a thread"))
-    tickets.append(await executor.submit("two", lambda: job("g", waits=True)()))
-    values = [await ticket.result(SECONDS_MAX) for ticket in tickets]
-    await executor.stop()
-    assert values == [*"abcdef", "on a thread", "g"]
-    assert [name for name in ran if name != "g"] == [*"abcdef"]
-
-
-async def test_four_times_as_many_jobs_that_run_take_four_times_the_steps_to_cancel() -> None:
-    async def steps(jobs: int) -> float:
-        async with Running(slots=jobs, error_handler=lambda failure: None) as executor:
-            for number in range(jobs):
-                await executor.submit(f"key-{number}", asyncio.Event().wait)
-            while len(executor._lanes.slots.on_loop) < jobs:  # noqa: ASYNC110 - until all wait
-                await asyncio.sleep(0)
-            with Steps() as steps:
-                await executor.stop(timeout=0)
-            return steps.count / jobs
-
-    few, many = await steps(100), await steps(400)
-    assert many < few * 2, f"{few:.0f} steps for each of 100, {many:.0f} for each of 400"
-
-
-@pytest.mark.parametrize("steps_before", [0, 1, 2])
-@pytest.mark.parametrize("hogs", [False, True])
-async def test_a_job_that_cancels_itself_is_struck_where_it_waits_next(
-    steps_before: int, hogs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if hogs:  # the slot lets others have a turn after each job
-        monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)
-
-    async def job() -> None:
-        for _ in range(steps_before):
-            await asyncio.sleep(0)
-        ticket: LocalTicket | None = executor.current()
-        assert ticket is not None
-        assert ticket.cancel()
-        await asyncio.sleep(SECONDS_MAX)
-
-    async def waits() -> str:
-        await asyncio.sleep(0)
-        return "waited"
-
-    async with Running(slots=3) as executor:
-        jobs = [(f"key-{number % 5}", (waits, job)[number % 2]) for number in range(40)]
-        tickets = await executor.submit_many(jobs)
-        async with asyncio.timeout(SECONDS_MAX / 2):
-            for (_, run), ticket in zip(jobs, tickets, strict=True):
-                if run is waits:
-                    assert await ticket.result() == "waited"
-                else:
-                    assert isinstance(await ended_with(ticket), JobCancelled)

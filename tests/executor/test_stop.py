@@ -10,14 +10,12 @@ import threading
 import time
 import warnings
 from queue import SimpleQueue
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 import inturn
 from inturn.executor import LocalTicket
-from inturn.executor.admission import Offer
 from inturn.executor.slots import SlotThread
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
@@ -172,67 +170,6 @@ async def test_submit_against_stop_accepted_implies_run_or_reported(
     assert refused
 
 
-@pytest.mark.parametrize("is_batch", [False, True], ids=["one", "batch"])
-async def test_a_submit_that_a_stop_overtakes_is_refused(is_batch: bool) -> None:
-    """The worst moment: a submit has found the doors open, and a whole stop comes in between.
-
-    (004-09)
-    """
-    executor = inturn.Executor()
-    executor.start()
-    found_open, stopped = threading.Event(), threading.Event()
-    entry = executor._entry
-    enter, enter_all = entry.enter, entry.enter_all
-
-    def late_by(verb: Any) -> Any:
-        def entered(given: Any) -> Any:
-            found_open.set()
-            assert stopped.wait(SECONDS_MAX)
-            return verb(given)
-
-        return entered
-
-    def submit() -> object:
-        if is_batch:
-            return asyncio.run(executor.submit_many([("one", fine), ("two", fine)]))
-        return executor.submit_sync("one", fine)
-
-    entry.enter, entry.enter_all = late_by(enter), late_by(enter_all)  # type: ignore[method-assign]
-    late = asyncio.create_task(asyncio.to_thread(submit))
-    await asyncio.to_thread(found_open.wait)
-    await executor.stop()
-    stopped.set()
-    with pytest.raises(ExecutorClosed):
-        await late
-
-
-async def test_a_submit_that_a_stop_overtakes_before_it_stands_in_line_is_refused() -> None:
-    """The same for who found no room: a whole stop comes in before it begins to wait for some.
-
-    (004-09)
-    """
-    executor = inturn.Executor(shards=1, slots=1, queue_size=1, enqueue_timeout=SECONDS_MAX)
-    gate = asyncio.Event()
-    await executor.submit("one", gate.wait)
-    await executor.submit("one", fine)
-    found_full, stopped = threading.Event(), threading.Event()
-    wait_sync = executor._entry.wait_sync
-
-    def wait_late(offer: Offer, patience: float | None) -> None:
-        found_full.set()
-        assert stopped.wait(SECONDS_MAX)
-        wait_sync(offer, patience)
-
-    executor._entry.wait_sync = wait_late  # type: ignore[method-assign]
-    late = asyncio.create_task(asyncio.to_thread(executor.submit_sync, "one", fine))
-    await asyncio.to_thread(found_full.wait)
-    gate.set()
-    await executor.stop()
-    stopped.set()
-    with pytest.raises(ExecutorClosed):
-        await late
-
-
 async def test_stop_may_be_called_again_and_by_many() -> None:
     """(004-10)"""
     executor = inturn.Executor()
@@ -385,28 +322,6 @@ def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
     assert len(seen.of(events.Stopped)) == 1
 
 
-def test_a_thread_that_fails_after_its_loop_has_ended_is_reported() -> None:
-    seen = Seen()
-    begun, gate = threading.Event(), threading.Event()
-    tickets: list[LocalTicket] = []
-
-    def job() -> None:
-        begun.set()
-        gate.wait(SECONDS_MAX)
-        raise ValueError("too late")
-
-    async def main() -> None:
-        executor = inturn.Executor(error_handler=seen.handle)
-        tickets.append(await executor.submit("one", job))
-        await asyncio.to_thread(begun.wait)
-
-    asyncio.run(main())
-    gate.set()
-    with pytest.raises(JobCancelled):
-        tickets[0].result_sync(SECONDS_MAX)
-    assert len(seen.failures) == 1
-
-
 async def test_a_body_that_fails_still_drains() -> None:
     with contextlib.suppress(RuntimeError):
         async with Running() as executor:
@@ -426,28 +341,3 @@ async def test_threads_have_ended_when_a_stop_returns() -> None:
         await executor.barrier("a")
         assert set(threads()) - before
     assert not set(threads()) - before
-
-
-def test_that_everything_has_ended_is_not_said_while_a_def_runs_on(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seen = Seen()
-    begun, gate = threading.Event(), threading.Event()
-    tickets: list[LocalTicket] = []
-
-    def job() -> None:
-        begun.set()
-        assert gate.wait(SECONDS_MAX)
-
-    async def main() -> None:
-        executor = inturn.Executor(listeners=[seen.listen])
-        tickets.append(await executor.submit("one", job))
-        assert begun.wait(SECONDS_MAX)
-
-    with caplog.at_level("INFO", "inturn.executor"):
-        asyncio.run(main())
-    assert not tickets[0].ended
-    gate.set()
-    tickets[0].result_sync(SECONDS_MAX)
-    assert "has ended" not in caplog.text
-    assert len(seen.of(events.Stopped)) == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inturn.executor import LocalTicket
-from inturn.model.errors import InvalidSetting, JobCancelled, JobFailed, WaitsForItself
+from inturn.model.errors import InvalidSetting, JobCancelled, WaitsForItself
 from tests.executor.support import SECONDS_MAX, Failing, Running, ended_with
 
 
@@ -28,78 +28,6 @@ async def test_a_ticket_shows_its_key_and_where_its_job_is_and_nothing_else() ->
         gate.set()
         await ended_with(failing)
         assert repr(failing) == "<LocalTicket of key 'two', ended, attempt 2, with ValueError>"
-
-
-async def test_a_ticket_lets_go_of_those_who_waited_for_it() -> None:
-    gate = asyncio.Event()
-    async with Running(max_attempts=1) as executor:
-
-        async def fails() -> None:
-            await gate.wait()
-            raise ValueError
-
-        for job in (gate.wait, fails):
-            ticket = await executor.submit("one", job)
-            waiting = [asyncio.create_task(ended_with(ticket)) for _ in range(3)]
-            await asyncio.sleep(0)
-            assert ticket.signals is not None
-            gate.set()
-            await asyncio.wait_for(asyncio.gather(*waiting), SECONDS_MAX)
-            assert ticket.signals is None
-            gate.clear()
-
-
-class Strange(BaseException):
-    """Not an Exception."""
-
-
-@pytest.mark.parametrize(
-    "error",
-    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Strange("odd")],
-    ids=lambda error: type(error).__name__,
-)
-@pytest.mark.parametrize("verb", ["run", "result", "result later", "result_sync"])
-def test_what_is_no_exception_does_not_end_who_waits_for_its_job(
-    error: BaseException, verb: str
-) -> None:
-    def job() -> object:
-        raise error
-
-    async def wait(executor: Running) -> object:
-        if verb == "run":
-            return await executor.run("one", job)
-        ticket = await executor.submit("one", job)
-        if verb == "result_sync":
-            return await asyncio.to_thread(ticket.result_sync, SECONDS_MAX)
-        if verb == "result later":
-            await executor.stop()
-        return await ticket.result(SECONDS_MAX)
-
-    async def main() -> BaseException | None:
-        async with Running() as executor:
-            waiting = asyncio.create_task(wait(executor))
-            await asyncio.wait([waiting], timeout=SECONDS_MAX)
-            return waiting.exception()
-
-    raised = asyncio.run(main())  # which ends with a SystemExit of any task
-    assert isinstance(raised, JobFailed)
-    assert raised.__cause__ is error
-    said = f"a job of key 'one' failed for good with {type(error).__name__}"
-    assert str(raised).startswith(said)
-
-
-async def test_what_a_job_that_exits_in_async_code_raised_is_on_its_ticket() -> None:
-    async def job() -> None:
-        await asyncio.sleep(0)
-        raise SystemExit(3)
-
-    async with Running() as executor:
-        ticket = await executor.submit("one", job)
-        with pytest.raises(JobFailed, match=r"with SystemExit: 3\.$") as raised:
-            await ticket.result(SECONDS_MAX)
-        assert raised.value.job is None
-        assert raised.value.__cause__ is ticket.error
-        assert type(ticket.error) is SystemExit
 
 
 @pytest.mark.parametrize("verb", ["run", "result", "result of itself", "barrier"])

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import multiprocessing
 import os
-import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +16,6 @@ from tests.processes.jobs import effect, folder, may_end
 
 app = App(os.environ.get("INTURN_STORE", "sqlite:///:memory:"))
 fork = multiprocessing.get_context("fork")
-SECONDS_MAX = 100.0
 kept: list[Any] = []
 
 
@@ -34,13 +30,6 @@ async def terminate_on_loop() -> None:
 
 
 @app.job(attempts=1)
-async def hear_other_signals() -> None:
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, effect, "heard", "usr1", signal.SIGUSR1)
-    effect("began", "hear", 1)
-
-
-@app.job(attempts=1)
 async def hold(name: str) -> None:
     effect("began", name, 1)
     while not may_end(name):  # noqa: ASYNC110
@@ -51,31 +40,6 @@ async def hold(name: str) -> None:
 def hold_thread(name: str) -> None:
     effect("began", name, 1)
     go_on(name)
-
-
-@app.job(attempts=3)
-async def cancel_all(name: str) -> None:
-    """Cancel all that is on the loop, once."""
-    if not may_end(name):
-        (folder() / f"end-{name}").touch()
-        effect("cancelled", name, 1)
-        for one in asyncio.all_tasks():
-            one.cancel()
-        await asyncio.sleep(SECONDS_MAX)
-    effect("ended", name, 1)
-
-
-@app.job(attempts=1)
-async def exit_in_task(code: int | None) -> None:
-    """Call ``sys.exit`` in a task of its own group."""
-
-    async def leave() -> None:
-        await asyncio.sleep(0.01)
-        sys.exit(code)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(leave())
-        group.create_task(asyncio.sleep(SECONDS_MAX))
 
 
 @app.job(attempts=1)
@@ -101,37 +65,15 @@ def leave_pool_on_thread(name: str) -> None:
 
 
 @app.job(attempts=1)
-def leave_daemon(name: str) -> None:
-    threading.Thread(target=go_on, args=[name], name=name).start()
-
-
-@app.job(attempts=1)
-async def leave_docile_task(name: str) -> None:
-    kept.append(asyncio.create_task(asyncio.sleep(SECONDS_MAX), name=name))
-
-
-@app.job(attempts=1)
 async def leave_process(name: str) -> None:
     child = fork.Process(target=go_on, args=[name], name=name)
     child.start()
     kept.append(child)
 
 
-@app.job(attempts=1)
-async def spoil_the_end() -> None:
-    kept.append("spoilt")
-
-
 @app.on_stop
 def stop() -> None:
     effect("stopped", "hook", 1)
-    if "spoilt" in kept:
-        raise ValueError("spoilt")
-
-
-@app.on_start
-def start() -> None:
-    atexit.register(effect, "left", "process", 1)
 
 
 def go_on(name: str) -> None:

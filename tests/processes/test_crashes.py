@@ -10,13 +10,11 @@ import pytest
 
 from inturn.model.job import JobState
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
-from tests.processes.slow_to_start import hold_child
-from tests.processes.support import PATIENT, TIMED, Place, WorkerProcess, is_gone, until
+from tests.processes.support import PATIENT, TIMED, Place, WorkerProcess, until
 
 SETTINGS = ("--lease", "3s", "--sweep", "500ms")
 LASTING = ("--lease", "60s", "--sweep", "500ms")  # a heartbeat every 500 ms, and a lease that lasts
 
-CHILDREN = "tests.processes.slow_to_start:app"
 
 LEASE_SECONDS, SWEEP_SECONDS = 3.0, 2.0
 BRIEF = ("--lease", f"{LEASE_SECONDS:g}s", "--sweep", f"{SWEEP_SECONDS:g}s")
@@ -64,20 +62,6 @@ def test_work_goes_on_at_once_when_a_killed_worker_is_started_again(place: Place
     place.let_end("open", "keyed")
     until(lambda: len(place.effects("ended")) == 2)
     assert [one.pid for one in place.effects("ended")] == [second.pid] * 2
-
-
-def test_what_a_killed_workers_guarded_child_ran_goes_on_when_the_child_is_gone(
-    place: Place,
-) -> None:
-    first = place.work(*LASTING, target=CHILDREN)
-    place.submit(hold_child.call("child"))
-    child = place.began("child").pid
-    until(lambda: any(view.process for view in place.views()))
-    first.kill()
-    place.work(*LASTING, target=CHILDREN)
-    place.began("child", times=2)
-    assert is_gone(child)
-    place.let_end("child")
 
 
 def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:

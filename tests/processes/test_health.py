@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -58,26 +57,6 @@ def test_a_worker_whose_loop_is_blocked_is_not_well(sqlite_place: Place) -> None
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
     assert not file.exists()
-
-
-@pytest.mark.parametrize("path", ["/healthz?full=1", "/other"])
-def test_head_is_answered_as_get_is_and_without_a_body(sqlite_place: Place, path: str) -> None:
-    port = free_port()
-    sqlite_place.work("--health-port", str(port))
-    until_status(port, 200)
-    said = {method: raw(port, method, path).split(b"\r\n\r\n") for method in ("GET", "HEAD")}
-    assert said["HEAD"] == [said["GET"][0], b""]
-    assert said["GET"][0].startswith(b"HTTP/1.1 404" if "healthz" not in path else b"HTTP/1.1 200")
-    assert f"Content-Length: {len(said['GET'][1])}\r\n".encode() in said["HEAD"][0]
-    assert said["GET"][1]
-
-
-def raw(port: int, method: str, path: str) -> bytes:
-    """Return the whole of an answer."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        with connection.makefile("rb") as answer:
-            return answer.read()
 
 
 def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:

@@ -144,21 +144,9 @@ def test_a_drain_in_which_a_process_died_fails_and_says_to_run_it_again(place: P
     assert crew.ended() == 1
     how = "ended with exit code 3; run the drain again for what it had in hand"
     assert crew.heard("member_died")["how"] == how
-    assert place.start(*drain).ended() == 0
+    # A second later: the other process may have taken the job back, which then waits a second.
+    until(lambda: place.start(*drain).ended() == 0 and not place.left())
     assert [one.number for one in place.effects("ended", "job")] == [2]
-    assert place.left() == 0
-
-
-def test_a_process_that_leaves_with_0_unasked_has_died_and_is_replaced(
-    sqlite_place: Place,
-) -> None:
-    crew = sqlite_place.work("--processes", "2", "--lease", "2s", "--sweep", "500ms")
-    sqlite_place.submit(leave.call("job", times=1, code=0))
-    how = "ended with exit code 0, though nobody had told it to stop"
-    assert crew.heard("member_died")["how"] == how
-    until(lambda: sqlite_place.effects("ended", "job"))
-    crew.signal(signal.SIGTERM)
-    assert crew.ended() == 0
 
 
 @pytest.mark.parametrize(
@@ -176,22 +164,3 @@ def test_what_keeps_the_first_from_beginning_is_said_once_and_no_other_is_starte
     assert crew.errors.count("inturn: ") == crew.errors.count(said) == 1
     assert crew.events() == []
     assert sqlite_place.views() == []
-
-
-def test_a_stop_hook_that_fails_is_told_when_all_is_settled(sqlite_place: Place) -> None:
-    crew = sqlite_place.work("--processes", "2", target="tests.processes.failing_end:app")
-    members(sqlite_place, 2)
-    crew.signal(signal.SIGTERM)
-    assert crew.ended() == 1
-    lines = [line for line in crew.errors.splitlines() if line.startswith("inturn: ")]
-    said = "inturn: the hook 'part', to be called when a worker stops, failed: BrokenPipeError: "
-    assert [line.startswith(said) for line in lines] == [True, True]
-    assert crew.events("member_died") == []
-
-
-def test_an_app_with_very_many_kinds_begins(sqlite_place: Place) -> None:
-    crew = sqlite_place.work("--processes", "2", target="tests.processes.many_kinds:app")
-    assert len(crew.heard("started")["kinds"]) == 1_500
-    members(sqlite_place, 2)
-    crew.signal(signal.SIGTERM)
-    assert crew.ended() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from inturn.model.errors import (
     UnknownQueue,
 )
 from inturn.model.lane import QueueStatus
-from inturn.store.address import connect
+from inturn.store.address import anchored, connect
 from inturn.store.paging import Page
 from inturn.store.store import Store
 
@@ -57,6 +58,8 @@ class Session:
             return None
         from inturn.worker.app_target import find_app
 
+        if self.named:  # for an App without a store of its own
+            os.environ["INTURN_STORE"] = anchored(self.named)
         with contextlib.redirect_stdout(sys.stderr):  # its module may print; our output is our own
             return find_app(self.target, Path.cwd())[1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import typer
@@ -11,10 +11,13 @@ import typer
 from inturn.cli.options import AppOption, JsonOption, StoreOption, examples, seconds_from
 from inturn.cli.session import Session, find_job
 from inturn.model import bounds
-from inturn.model.errors import BadInput, InvalidPayload, PayloadTooLarge
+from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import NewJob, Ticket
 from inturn.model.spelling import did_you_mean
 from inturn.store.store import Store
+
+if TYPE_CHECKING:
+    from inturn.queue.job import Job
 
 EXAMPLES = examples(
     """inturn submit pay -A shop:app --payload '{"customer": 7}'""",
@@ -119,6 +122,9 @@ def submit(
         timeout_seconds=timeout or (declared.timeout if declared else None),
     )
 
+    if declared is not None:
+        _check_arguments(declared, new.payload)
+
     async def submitted(store: Store) -> Ticket:
         first = frozenset([await find_job(store, job) for job in after or ()])
         [ticket] = await store.enqueue([msgspec.structs.replace(new, after=first)])
@@ -128,6 +134,18 @@ def submit(
     session.answer(msgspec.structs.asdict(ticket), str(ticket.id))
     if ticket.duplicate and not as_json:
         print("A job with this dedupe key exists: that is its id.", file=sys.stderr)
+
+
+def _check_arguments(declared: Job[..., Any], payload: str) -> None:
+    """Refuse a payload that the job's handler could not be called with."""
+    from inturn.queue.arguments import plainly
+
+    try:
+        declared.arguments.decode(payload)
+    except PayloadMismatch as error:
+        # Text that is not JSON at all is refused by the store, as it is without an App.
+        if isinstance(error.__cause__, msgspec.ValidationError):
+            raise BadInput(f"job {declared.kind!r}: {plainly(error.__cause__)}.") from None
 
 
 def read_payload(given: str) -> str:

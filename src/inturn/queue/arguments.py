@@ -72,7 +72,7 @@ class Arguments:
         try:
             found = self._decoder.decode(payload)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise BadInput(f"job {self._name}: {_plainly(error)}.") from error
+            raise BadInput(f"job {self._name}: {plainly(error)}.") from error
         if "[" in payload or payload.count("{") > 1:  # else nothing in it has members
             self._check_whole(payload, found)
         return payload
@@ -96,7 +96,7 @@ class Arguments:
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise BadInput(f"job {self._name}: {_plainly(error)}.") from error
+            raise BadInput(f"job {self._name}: {plainly(error)}.") from error
 
     def decode(self, payload: str) -> tuple[list[Any], dict[str, Any]]:
         """Return a payload's arguments, positional and by name. What has no payload has none."""
@@ -111,12 +111,16 @@ class Arguments:
         return [named.pop(name, default) for name, default in self._positional.items()], named
 
 
-def _plainly(error: Exception) -> str:
+def plainly(error: Exception) -> str:
     """Return msgspec's "Expected `str`, got `int` - at `$.to`" as "to must be str, got int"."""
-    said = re.fullmatch(r"Expected (.+), got (.+) - at `\$\.(.+)`", str(error))
-    if said is None:
-        return str(error)
-    return f"{said[3]} must be {said[1]}, got {said[2]}".replace("`", "")
+    said = str(error).replace("`", "")
+    if found := re.fullmatch(r"Expected (.+), got (.+) - at \$\.(.+)", said):
+        return f"{found[3]} must be {found[1]}, got {found[2]}"
+    if found := re.fullmatch(r"Object missing required field (\w+)", said):
+        return f"{found[1]} is missing"
+    if found := re.fullmatch(r"Object contains unknown field (\w+)", said):
+        return f"it has no parameter {found[1]}"
+    return str(error)
 
 
 def hints_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Hints:
