@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 import inturn
 from inturn.cli.main import app
+from inturn.queue.transaction import JobTransaction
 from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 from inturn.testing import HandClock, Sandbox
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -43,6 +45,7 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Job", inturn.Job),
     ("inturn.Ticket", inturn.Ticket),
     ("inturn.Context", inturn.Context),
+    ("JobTransaction", JobTransaction),
     ("inturn.RetryPolicy", inturn.RetryPolicy),
     ("inturn.Reject", inturn.Reject),
     ("inturn.RetryLater", inturn.RetryLater),
@@ -55,6 +58,7 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Schema", inturn.Schema),
     ("inturn.Query", inturn.Query),
     ("Store", Store),
+    ("Transaction", Transaction),
 )
 
 

@@ -282,14 +282,14 @@ def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
 
 
 def log_after_done(kind: str, job: UUID, verdict: object) -> None:
-    """Say that a handler failed after the transaction that said that its job is done."""
+    """Say that a handler failed after the transaction that settled its job."""
     why = getattr(verdict, "error", "it was cancelled")
     _say(
         logging.getLogger(WORKER),
         logging.ERROR,
         getattr(verdict, "traceback", None),
-        "job %s (%s) failed after its transaction had committed: %s. It is done, and is not tried "
-        "again: what comes after the transaction is lost.",
+        "job %s (%s) failed after its transaction had committed: %s. What that said of the job "
+        "stands, and what comes after it is lost.",
         job,
         kind,
         why,

@@ -16,6 +16,7 @@ from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.store.change import Change
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
@@ -61,6 +62,40 @@ async def test_two_transactions_free_what_waits_and_enqueue_behind_what_the_othe
         await quickly(t1.enqueue([job("b")]))
         await quickly(t2.enqueue([job("a")]))
     assert len(await drain(store)) == 4
+
+
+async def test_transactions_settle_cancel_and_enqueue_in_the_lanes_of_each_other(
+    store: PostgresStore,
+) -> None:
+    """In this order, which is that of a handler's transaction at its commit. Where two cancel in
+    each other's way, one is undone and goes on after the other.
+    """
+    tries = 8
+    lanes = [f"l{number}" for number in range(4)]
+    await enqueue(store, *(job(lane) for lane in lanes * tries))
+
+    async def work(number: int) -> None:
+        choice = random.Random(number)
+        for _ in range(tries):
+            claims = await claim(store, 1)
+            if not claims:
+                continue
+            waiting = await store.jobs(state=JobState.WAITING, rows_max=20)
+            some = choice.sample(waiting.rows, min(3, len(waiting.rows)))
+            async with store.transaction() as t:
+                await t.apply(
+                    Change(
+                        settle=[Settlement.done(one) for one in claims],
+                        worker="w",
+                        cancel=[view.job.id for view in some],
+                        by="a test",
+                        enqueue=[job(lane) for lane in choice.sample(lanes, 2)],
+                    )
+                )
+
+    await asyncio.wait_for(asyncio.gather(*map(work, range(4))), 60.0)
+    await drain(store)
+    assert await store.check() == []
 
 
 async def test_a_dead_letter_is_retried_while_its_lane_is_appended_to(

@@ -14,7 +14,6 @@ from inturn.model.errors import BadInput
 from inturn.model.ids import new_id
 from inturn.store.queries import SLICE_BYTES, Query
 from inturn.store.store import Store
-from tests.contract.owners import make_tables
 from tests.contract.support import enqueue, job, run_all
 from tests.shop import ADD_ITEM, ADD_ITEMS, ITEMS, SCHEMA, SELL, SOLD_BEFORE, Counted, Item, Size
 
@@ -23,7 +22,7 @@ NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)
 async def shop(store: Store) -> None:
-    await make_tables(store, [SCHEMA])
+    await store.migrate([SCHEMA])
 
 
 def items(number: int, name: str = "pen") -> list[Item]:

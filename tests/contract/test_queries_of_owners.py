@@ -19,7 +19,7 @@ import pytest
 from inturn.store.address import connect
 from inturn.store.queries import Query, Statement, statement, translate
 from inturn.store.schema import Schema
-from tests.contract.owners import make_tables, owners
+from tests.contract.owners import owners
 
 OWNERS = pytest.mark.parametrize("schema", owners(), ids=lambda schema: schema.owner)
 
@@ -80,9 +80,8 @@ async def test_both_databases_take_each_query_with_the_same_parameters_and_colum
     path = tmp_path / "work.db"
     stores = [connect(f"sqlite:///{path}"), connect(postgres_url)]
     for store in stores:
-        await store.migrate()
+        await store.migrate(owners())
         await store.open()
-        await make_tables(store, [one for one in owners() if one.owner != "engine"])
     sqlite = sqlite3.connect(path)
     async with stores[1].transaction() as t:
         for name, query in queries(schema).items():

@@ -20,6 +20,7 @@ from inturn.model.errors import (
     InturnError,
     InvalidName,
     LeaseLost,
+    StoreBusy,
     UnknownDependency,
     UnknownJob,
 )
@@ -29,6 +30,7 @@ from inturn.policy.verdict import Done
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
 from tests.contract.support import (
+    NOWHERE,
     claim,
     claim_one,
     done,
@@ -39,6 +41,7 @@ from tests.contract.support import (
     run_all,
     settle,
     state,
+    states,
     verdicts,
 )
 
@@ -313,3 +316,66 @@ async def test_a_lost_lease_that_was_caught_is_raised_at_the_end(store: Store) -
         await look_away()
     with pytest.raises(UnknownJob):
         await store.job(made[0])
+
+
+async def test_cancels_and_gates_are_written_with_the_rest(
+    store: Store, other_store: Store, own: str
+) -> None:
+    [first] = await enqueue(store, job(round=1))
+    await store.open_gate("default", 1)
+
+    async def cancel(transaction: Transaction) -> None:
+        assert await transaction.cancel(first, by="ann") is JobState.CANCELLED
+        assert await state(other_store, first) is JobState.WAITING
+
+    async def fails(_: Transaction) -> None:
+        raise Oops
+
+    steps: list[Step] = [
+        cancel,
+        lambda transaction: enqueue(transaction, job(round=5)),
+        lambda transaction: transaction.advance_gate("default"),
+        lambda transaction: transaction.open_gate("new", 2),
+    ]
+    with pytest.raises(Oops):
+        await together(store, *steps, fails)
+    assert await state(store, first) is JobState.WAITING
+    assert [(one.name, one.gate) for one in await store.queues() if one.gate] == [("default", 1)]
+    await together(store, *steps)
+    assert await state(store, first) is JobState.CANCELLED
+    gates = {one.name: one.gate for one in await store.queues()}
+    assert gates == {"default": 5, "new": 2}
+    with pytest.raises(UnknownJob):
+        await together(store, lambda transaction: transaction.cancel(NOWHERE, by="ann"))
+
+
+@POSTGRES
+async def test_a_verb_that_crosses_another_s_work_is_tried_again_then_busy(
+    store: Store, other_store: Store, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the transaction can go on without it."""
+    monkeypatch.setattr("inturn.store.postgres.transaction.CROSSED_SECONDS", (0.01, 0.01))
+    [first] = await enqueue(store, job())
+    [second] = await enqueue(store, job(after=frozenset({first})))
+    async with other_store.transaction() as other:
+        await other.execute("select from inturn.blocked for update")
+        async with store.transaction() as transaction:
+            await transaction.execute("insert into effect (what) values ('written')")
+            with pytest.raises(StoreBusy, match="again and again"):
+                await transaction.cancel(first, by="ann")
+    assert await effects(store) == ["written"]
+    assert await states(store, [first, second]) == [JobState.WAITING, JobState.BLOCKED]
+
+    monkeypatch.setattr("inturn.store.postgres.transaction.CROSSED_SECONDS", (1.0,) * 60)
+
+    async def cancel() -> None:
+        async with store.transaction() as transaction:
+            await transaction.cancel(first, by="ann")
+
+    async with other_store.transaction() as other:
+        await other.execute("select from inturn.blocked for update")
+        cancelling = asyncio.create_task(cancel())
+        await asyncio.sleep(0.1)
+        assert not cancelling.done()
+    await cancelling
+    assert await states(store, [first, second]) == [JobState.CANCELLED, JobState.DEAD]

@@ -17,9 +17,7 @@ import pytest
 from inturn import App, Call, Executor
 from inturn.model.errors import BadInput, UnknownDependency
 from inturn.model.events import Accepted
-from inturn.store.store import Store
 from inturn.testing import private
-from inturn.worker.attempt_store import CallTransaction
 
 MEMORY = "sqlite:///:memory:"
 
@@ -116,9 +114,9 @@ async def connected(url: str) -> AsyncIterator[Any]:
 async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be_submitted_once(
     url: str,
 ) -> None:
-    async def enqueue(store: Store) -> Any:
-        async with store.transaction() as transaction:
-            return await CallTransaction(transaction, app).enqueue(batch)
+    async def enqueue() -> Any:
+        async with app.transaction() as transaction:
+            return await transaction.enqueue(batch)
 
     twice = r"^this call of 'answer', job {}, stands twice in the batch, and would run once: .*\.$"
     app = App(url)
@@ -128,7 +126,7 @@ async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be
             with pytest.raises(BadInput, match=twice.format(one.id)):
                 await app.submit_many(batch)
             with pytest.raises(BadInput, match=twice.format(one.id)):
-                await app.run(enqueue)
+                await enqueue()
         with pytest.raises(BadInput, match=twice.format(one.id)):
             await executor.submit_many([("k", one), ("l", one)])
         assert (await app.run(lambda store: store.jobs())).rows == ()

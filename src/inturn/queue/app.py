@@ -28,6 +28,7 @@ from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
 from inturn.queue.places import check_findable
 from inturn.queue.ticket import Ticket
+from inturn.queue.transaction import AppTransaction, app_transaction
 from inturn.store.address import without_password
 from inturn.store.schema import Schema, installed_schemas
 from inturn.store.store import Store
@@ -283,6 +284,14 @@ class App(ExtensibleApp):
                     call.is_submitted = False
                 raise
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+    def transaction(self) -> AbstractAsyncContextManager[AppTransaction]:
+        """Open one transaction for rows of your own and for jobs.
+
+        As ``ctx.transaction()`` in a handler, without a job. On SQLite it has the only writer: keep
+        it short.
+        """
+        return app_transaction(self)
 
     # Life
 

@@ -121,11 +121,26 @@ class Connections:
         try:
             return await verb(open_store.store if open_store.is_open else await open_store.opened())
         finally:
-            with self._lock:
-                open_store.calls -= 1
-                is_last = open_store.is_left and not open_store.calls
-            if is_last:
-                await open_store.close()
+            await self._give_back(open_store)
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[Store]:
+        """Lend this loop's own store, open, for as long as a block lasts."""
+        with self._lock:
+            open_store = self._here(is_own=True)
+            assert open_store is not None
+            open_store.calls += 1
+        try:
+            yield await open_store.opened()
+        finally:
+            await self._give_back(open_store)
+
+    async def _give_back(self, open_store: OpenStore) -> None:
+        with self._lock:
+            open_store.calls -= 1
+            is_last = open_store.is_left and not open_store.calls
+        if is_last:
+            await open_store.close()
 
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine on the bridge, or on the loop of the worker whose handler this is, and

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from inturn.model.admissible import check_progress
-from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.model.job import LeasedJob
 
 if TYPE_CHECKING:
-    from inturn.queue.job import Call
+    from inturn.queue.transaction import JobTransaction
 
 
 ROUNDING = 1e-6
-
-
-class JobTransaction(Protocol):
-    """One transaction for a handler's own rows, for jobs, and for its own job's completion."""
-
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        """Run a statement of the handler's own."""
-        ...
-
-    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
-        """Accept jobs, ``send.call(…)``, if the transaction commits."""
-        ...
 
 
 class Way(Protocol):
@@ -106,10 +93,11 @@ class Context:
         await self._way.progress(float(fraction), note)
 
     def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
-        """Open one transaction for the handler's own rows and the job's completion.
+        """Open one transaction for the handler's own rows, for jobs, and for the job's completion.
 
-        It commits both or neither: if the lease was lost meanwhile it raises ``LeaseLost``, and
-        nothing of it happened. After it the job is done; what the handler returns is not kept.
+        It commits all or nothing: if the lease was lost meanwhile it raises ``LeaseLost``, and
+        nothing of it happened. After it the job is done, or what ``t.verdict`` says; what the
+        handler returns is not kept.
         A job with ``process=True`` has no transaction: the connection is the worker's.
         """
         return self._way.transaction()

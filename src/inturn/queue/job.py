@@ -199,7 +199,9 @@ class Job(Generic[P, R]):
             "priority": priority,
             "delay": delay,
             "round": round,
-            "after": None if after is None else frozenset(map(_id_of, listed("after", after))),
+            "after": None
+            if after is None
+            else frozenset(id_of("after", one) for one in listed("after", after)),
             "dedupe_seconds": dedupe_seconds,
         }
         changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
@@ -263,9 +265,10 @@ def check_distinct(calls: Sequence[Call[Any]]) -> None:
         ids.add(call.id)
 
 
-def _id_of(one: UUID | Ticket[Any] | Call[Any]) -> UUID:
+def id_of(what: str, one: UUID | Ticket[Any] | Call[Any]) -> UUID:
+    """Return the id of a job, however it is named."""
     if isinstance(one, UUID):
         return one
     if isinstance(one, Ticket | Call):
         return one.id
-    raise BadInput(f"after takes tickets, calls or ids of jobs, not {type(one).__name__}.")
+    raise BadInput(f"{what} takes tickets, calls or ids of jobs, not {type(one).__name__}.")

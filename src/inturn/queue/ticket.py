@@ -31,6 +31,9 @@ class Ticket(Generic[Result]):
     def __init__(self, app: App, accepted: Accepted, hint: Any) -> None:
         self._app, self._accepted, self._hint = app, accepted, hint
 
+    def accept(self, accepted: Accepted) -> None:
+        self._accepted = accepted  # in a transaction that is about to commit
+
     @property
     def id(self) -> UUID:
         """The job's id."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -15,6 +15,7 @@ from inturn.model.lane import Gate, LaneView, QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
+from inturn.store.change import Checked
 from inturn.store.paging import Asked, Page
 from inturn.store.queries import Query, Row
 from inturn.store.schema import Schema
@@ -110,6 +111,12 @@ class Engine:
         raise NotImplementedError
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
+        raise NotImplementedError
+
+    async def _apply(self, change: Checked) -> list[Ticket]:
+        raise NotImplementedError
+
+    def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
         raise NotImplementedError
 
     async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:

@@ -43,6 +43,7 @@ from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
+from inturn.store.change import Change, checked
 from inturn.store.engine import Engine
 from inturn.store.paging import Asked, Page, check_rows_max
 from inturn.store.queries import Query, Row
@@ -471,6 +472,15 @@ class Store(Engine):
         raise NotImplementedError
 
     # Applications
+
+    async def apply(self, change: Change) -> list[Ticket]:
+        """Do all that a change says, or nothing; return the tickets of what it enqueues.
+
+        For what needs no read in between: on SQLite it shares a commit with others, where an open
+        transaction holds the only writer. On PostgreSQL it is one transaction, which is not
+        repeated when the server went away: then it may be committed or not.
+        """
+        return await self._apply(checked(change, self._slices))
 
     async def read(self, query: Query[Row], /, **parameters: Any) -> list[Row]:
         """Run an application's query, which may not write, and return its rows. Never waits for

@@ -5,12 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
-from inturn.model.admissible import check_jobs, check_text, listed
+from inturn.model import bounds
+from inturn.model.admissible import (
+    check_by,
+    check_id,
+    check_jobs,
+    check_name,
+    check_text,
+    check_whole,
+    listed,
+)
 from inturn.model.errors import BadInput
-from inturn.model.job import NewJob, Ticket
+from inturn.model.job import JobState, NewJob, Ticket
+from inturn.model.lane import Gate
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import Settling, check_settlements
+from inturn.store.change import Change, Checked, checked
 from inturn.store.queries import Query, Row
 
 _SPACE_AND_COMMENTS = r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
@@ -23,7 +35,12 @@ _ENDS_OR_BEGINS = re.compile(
 
 
 class Transaction:
-    """One transaction of the store: settle, enqueue and the caller's own statements together."""
+    """One transaction of the store: its verbs and the caller's own statements together.
+
+    Each happens at once, and is seen by those after it. Call them in this order, in which others
+    take their locks: settle, cancel, enqueue, gates. On PostgreSQL a verb that crosses another's
+    work is tried a few times; then it is ``StoreBusy``, and the transaction can go on without it.
+    """
 
     async def enqueue(self, jobs: Iterable[NewJob]) -> list[Ticket]:
         """As ``Store.enqueue``, committed with the rest of the transaction."""
@@ -34,6 +51,30 @@ class Transaction:
     async def settle(self, settlements: Iterable[Settlement], *, worker: str) -> None:
         """As ``Store.settle``; ``LeaseLost`` spoils the whole transaction."""
         await self._settle(check_settlements(listed("settlements", settlements), worker))
+
+    async def cancel(self, job: UUID, *, by: str) -> JobState:
+        """As ``Store.cancel``."""
+        check_id("job", job)
+        check_by(by)
+        return await self._cancel(job, by)
+
+    async def open_gate(self, queue: str, round: int) -> int:
+        """As ``Store.open_gate``."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_whole("round", round, 0, bounds.ROUND_MAX)
+        return await self._open_gate(queue, round)
+
+    async def advance_gate(self, queue: str) -> Gate:
+        """As ``Store.advance_gate``."""
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        return await self._advance_gate(queue)
+
+    async def apply(self, change: Change) -> list[Ticket]:
+        """Do all that a change says, or nothing of it; return the tickets of what it enqueues.
+
+        As one verb: on PostgreSQL, if it crosses another's work, it is tried again from its start.
+        """
+        return await self._apply(checked(change, self._slices))
 
     async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """Run a statement of the caller's own, in the store's dialect, and return its rows.
@@ -64,6 +105,18 @@ class Transaction:
         raise NotImplementedError
 
     async def _settle(self, settling: Settling) -> None:
+        raise NotImplementedError
+
+    async def _cancel(self, job: UUID, by: str) -> JobState:
+        raise NotImplementedError
+
+    async def _open_gate(self, queue: str, round: int) -> int:
+        raise NotImplementedError
+
+    async def _advance_gate(self, queue: str) -> Gate:
+        raise NotImplementedError
+
+    async def _apply(self, change: Checked) -> list[Ticket]:
         raise NotImplementedError
 
     async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -15,9 +15,15 @@ from inturn.model.job import LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
+from inturn.store.change import Change
 from inturn.store.delegate import StoreDelegate
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    _Verbs = Transaction
+else:
+    _Verbs = object
 
 End = Literal["done", "retried", "dead"]
 
@@ -180,6 +186,13 @@ class RecordedStore(StoreDelegate):
         self._record.settled(settlements)
         return claims
 
+    async def apply(self, change: Change) -> list[Ticket]:
+        """Do all that a change says."""
+        tickets = await self._store.apply(change)
+        self._record.accepted(change.enqueue, tickets)
+        self._record.settled(change.settle)
+        return tickets
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """Open a transaction; what was done in it is noted when it has committed."""
@@ -191,7 +204,7 @@ class RecordedStore(StoreDelegate):
         self._record.settled(noted.settlements)
 
 
-class _RecordedTransaction(Transaction):
+class _RecordedTransaction(_Verbs):
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self.accepted: list[tuple[list[NewJob], list[Ticket]]] = []
@@ -208,5 +221,13 @@ class _RecordedTransaction(Transaction):
         await self._transaction.settle(settlements, worker=worker)
         self.settlements += settlements
 
-    async def execute(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        return await self._transaction.execute(sql, *arguments)
+    async def apply(self, change: Change) -> list[Ticket]:
+        tickets = await self._transaction.apply(change)
+        self.accepted.append((list(change.enqueue), tickets))
+        self.settlements += change.settle
+        return tickets
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._transaction, name)

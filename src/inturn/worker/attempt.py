@@ -100,7 +100,7 @@ class Attempts:
         store = self._store_of(run, leased)
         outcome = self.on_thread(run.lease.token, leased, store)
         store.end()
-        return settled_by_itself(outcome) if store.is_settled else outcome
+        return outcome if store.verdict is None else settled_by_itself(outcome, store.verdict)
 
     def timed(self, leased: LeasedJob) -> LeasedJob:
         """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
@@ -169,7 +169,7 @@ class Attempts:
             outcome = Outcome(leased, PLAINLY_DONE)
         finally:
             store.end()
-        return settled_by_itself(outcome) if store.is_settled else outcome
+        return outcome if store.verdict is None else settled_by_itself(outcome, store.verdict)
 
     async def _in_child(
         self, children: ChildPool, run: Run, leased: LeasedJob, store: AttemptStore

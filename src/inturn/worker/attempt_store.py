@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from inturn.model.admissible import listed
 from inturn.model.errors import BadInput, LeaseLost, StoreError
-from inturn.model.job import LeasedJob, NewJob, Ticket
+from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Done
+from inturn.policy.verdict import Verdict
 from inturn.queue.app import App
-from inturn.queue.context import JobTransaction
-from inturn.queue.job import Call, check_distinct
+from inturn.queue.transaction import JobTransaction
 from inturn.store.store import Store
-from inturn.store.transaction import Transaction
 from inturn.worker.runs import Run
 
 PROGRESS_SECONDS = 1.0
-
-
-class CallTransaction:
-    """A transaction that also accepts jobs as users have them: ``send.call(…)``."""
-
-    def __init__(self, transaction: Transaction, app: App) -> None:
-        self._transaction, self._app = transaction, app
-        self.execute = transaction.execute
-
-    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Ticket]:
-        """Accept jobs, with the rest of the transaction."""
-        given = listed("jobs", jobs)
-        calls = [one for one in given if isinstance(one, Call)]
-        for call in calls:
-            call.check_for(self._app)
-        check_distinct(calls)
-        made = [one.new if isinstance(one, Call) else one for one in given]
-        return await self._transaction.enqueue(made)
 
 
 class AttemptStore:
@@ -46,7 +24,7 @@ class AttemptStore:
 
     __slots__ = (
         "_app", "_is_open", "_job", "_lease_seconds", "_progress", "_run", "_store", "_worker",
-        "is_settled",
+        "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +34,12 @@ class AttemptStore:
         self._lease_seconds, self._app = lease_seconds, app
         self._is_open = False  # its transaction
         self._progress: Progress | None = None  # made by a handler that says how far it is
-        self.is_settled = False
+        self.verdict: Verdict | None = None  # that its transaction has settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its transaction has said what becomes of the job."""
+        return self.verdict is not None
 
     @property
     def is_lost(self) -> bool:
@@ -66,7 +49,7 @@ class AttemptStore:
     async def heartbeat(self) -> None:
         """Prolong the lease now; raise ``LeaseLost`` if it is gone."""
         if self.is_settled:
-            return  # its own transaction has said that the job is done: nobody runs it again
+            return  # its own transaction has said what becomes of the job
         lease = self._run.lease
         lost = await self._store.extend([lease], lease_seconds=self._lease_seconds)
         if lost or self._run.is_lost:
@@ -84,11 +67,11 @@ class AttemptStore:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[JobTransaction]:
-        """Open a transaction that says, when it commits, that the job is done."""
+        """Open a transaction that says, when it commits, what becomes of the job."""
         if self.is_settled:
             raise BadInput(
-                "the job is done: its transaction has committed, and an attempt has one. Write all "
-                "that belongs to it inside that one."
+                "the job is settled: its transaction has committed, and an attempt has one. Write "
+                "all that belongs to it inside that one."
             )
         if self._is_open:
             raise BadInput(
@@ -99,13 +82,16 @@ class AttemptStore:
         run, position = self._run, self._job.position
         try:
             await run.all_settled()  # a lane is settled in order: first the jobs before it
-            async with self._store.transaction() as transaction:
-                yield CallTransaction(transaction, self._app)
-                # From here on, that the lease is gone may mean that the job is done.
-                run.settling.add(position)
-                done = Settlement(run.lease, [Outcome(self._job, Done())])
-                await transaction.settle([done], worker=self._worker)
-            self.is_settled = True
+            with JobTransaction(self._app, by=f"job {self._job.id}") as transaction:
+                async with self._store.transaction() as inner:
+                    transaction.begin(inner)
+                    yield transaction
+                    verdict = transaction.verdict
+                    # From here on, that the lease is gone may mean that the job is settled.
+                    run.settling.add(position)
+                    said = Settlement(run.lease, [Outcome(self._job, verdict)])
+                    await transaction.finish([said], worker=self._worker)
+            self.verdict = verdict
         finally:
             self._is_open = False
             if not self.is_settled:

@@ -22,8 +22,8 @@ from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Verdict
-from inturn.queue.context import JobTransaction
 from inturn.queue.job import Job
+from inturn.queue.transaction import JobTransaction
 from inturn.worker import process_protocol as protocol
 from inturn.worker.attempt import Attempts
 from inturn.worker.program import find_job

@@ -29,22 +29,20 @@ class Record:
         """Take in what the store was told and took."""
         for one in said:
             for outcome in one.outcomes:
-                verdict = outcome.verdict
-                if type(verdict) is Done:
-                    self.counts.done += 1
-                    if verdict.result_lost is not None:
-                        job = outcome.job
-                        guarded(log_result_lost, job.kind, job.id, verdict.result_lost)
-                    if self.tells_done:
-                        self._tell_done(outcome)
-                else:
-                    self._not_done(outcome)
+                self.outcome(outcome)
 
-    def done(self, outcome: Outcome) -> None:
-        """Take in that a job is done, by its own transaction."""
-        self.counts.done += 1
-        if self.tells_done:
-            self._tell_done(outcome)
+    def outcome(self, outcome: Outcome) -> None:
+        """Take in what became of one job."""
+        verdict = outcome.verdict
+        if type(verdict) is Done:
+            self.counts.done += 1
+            if verdict.result_lost is not None:
+                job = outcome.job
+                guarded(log_result_lost, job.kind, job.id, verdict.result_lost)
+            if self.tells_done:
+                self._tell_done(outcome)
+        else:
+            self._not_done(outcome)
 
     def buried(self, jobs: int) -> None:
         """Take in that a sweep buried jobs that killed their workers."""

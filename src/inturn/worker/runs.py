@@ -30,7 +30,10 @@ claimed so long ago and has not started is given back. Who is free takes them, b
 
 RELEASE = Release()
 CANCELLED = Release()  # its handler was cancelled; whether it is released the next step decides
-SETTLED = Done()  # its own transaction has settled it
+
+
+class SettledByItself(Outcome, frozen=True, gc=False):
+    """What the job's own transaction has told the store."""
 
 
 class Run:
@@ -209,7 +212,7 @@ class Run:
     async def all_settled(self) -> None:
         """Wait until the store knows of every job of a lane that has ended."""
         while self.is_keyed and not self.is_lost:
-            if not self.owed and all(one.verdict is SETTLED for one in self.outcomes):
+            if not self.owed and all(type(one) is SettledByItself for one in self.outcomes):
                 return
             self._all_settled = asyncio.Event()
             await self._all_settled.wait()
@@ -312,7 +315,7 @@ class Runs:
 
     def settlement(self, run: Run, outcomes: list[Outcome]) -> Settlement | None:
         """Return what the store is to be told; None if it knows it all."""
-        told = [one for one in outcomes if one.verdict is not SETTLED]
+        told = [one for one in outcomes if type(one) is not SettledByItself]
         if not told:
             self.forget_ended(run)
             return None
@@ -358,11 +361,11 @@ class Runs:
                 run.keep(asked_at, until)
 
 
-def settled_by_itself(outcome: Outcome) -> Outcome:
-    """Return the outcome of a job that its own transaction has settled: done, in any case."""
+def settled_by_itself(outcome: Outcome, verdict: Verdict) -> Outcome:
+    """Return the outcome of a job whose own transaction has settled it, whatever came after."""
     if type(outcome.verdict) is not Done:
         log_after_done(outcome.job.kind, outcome.job.id, outcome.verdict)
-    return Outcome(outcome.job, SETTLED, outcome.seconds)
+    return SettledByItself(outcome.job, verdict, outcome.seconds)
 
 
 def _name(lease: Lease) -> tuple[int, int | None]:

@@ -14,12 +14,12 @@ from inturn.model import bounds
 from inturn.model.errors import StoreError
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Release, Retry
+from inturn.policy.verdict import Release, Retry, Verdict
 from inturn.store.store import Store
 from inturn.worker.heartbeat import lease_now
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.record import Record
-from inturn.worker.runs import CANCELLED, RELEASE, SETTLED, SLOW_SECONDS, Run, Runs
+from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs, SettledByItself
 from inturn.worker.settle_buffer import SettleBuffer, chars_of
 from inturn.worker.stop import STILL_RUNS, STOP_NOW_SECONDS, Stop
 from inturn.worker.suspects import Suspects
@@ -165,8 +165,9 @@ class Steps:
                 verdict = outcome.verdict
                 if verdict is CANCELLED:
                     outcome = outcomes[at] = self._cancelled(outcome)
-                elif verdict is SETTLED:
-                    self._record.done(outcome)
+                elif type(outcome) is SettledByItself:
+                    self._record.outcome(outcome)
+                    self._look_again(verdict)
                 chars += chars_of(outcome)
                 ran += type(verdict) is not Release
             ended += len(outcomes)
@@ -198,10 +199,13 @@ class Steps:
             run.settled(len(settlement.outcomes))
             self._forget(run)
             for outcome in settlement.outcomes:
-                verdict = outcome.verdict
-                if type(verdict) is Retry:  # look again when it is due
-                    self.queues.add_after(min(verdict.delay_seconds, POLL_SECONDS) + 0.001)
+                self._look_again(outcome.verdict)
         self._record.settled(settlement for _, settlement in settled)
+
+    def _look_again(self, verdict: Verdict) -> None:
+        """Look again when a retry is due."""
+        if type(verdict) is Retry:
+            self.queues.add_after(min(verdict.delay_seconds, POLL_SECONDS) + 0.001)
 
     async def _refused(self, refused: Sequence[tuple[Run, Settlement]]) -> None:
         """Drop outcomes whose lease was lost: another worker owns those jobs. Unless the store had

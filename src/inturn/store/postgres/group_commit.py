@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -59,7 +59,7 @@ class Producer:
 
     async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
         """Accept jobs in the caller's own transaction, which one that is known spoils."""
-        await self.make_queues(connection, jobs)
+        await self.make_queues(connection, [job.queue for job in jobs])
         try:
             with told():
                 return await enqueue(connection, jobs, self._now())
@@ -102,11 +102,11 @@ class Producer:
                 continue  # a job is known already, or someone stored the same meanwhile
         return await self._pool.run(verb)
 
-    async def make_queues(self, connection: Connection, jobs: Sequence[NewJob]) -> None:
+    async def make_queues(self, connection: Connection, queues: Iterable[str]) -> None:
         """Make queues that are new apart from the transaction of a connection: while that is open,
         their rows would hold up every other producer of the queue.
         """
-        names = sorted({job.queue for job in jobs})
+        names = sorted(set(queues))
         with told():
             missing = await connection.fetch(query("missing_queues"), names)
         if missing:

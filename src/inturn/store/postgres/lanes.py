@@ -8,7 +8,8 @@ from uuid import UUID
 
 import asyncpg
 
-from inturn.model.errors import NotHalted, UnknownLane, UnknownQueue
+from inturn.model.errors import NotHalted, UnknownJob, UnknownLane, UnknownQueue
+from inturn.model.job import JobState
 from inturn.model.lane import Gate, QueueSettings
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
@@ -90,6 +91,14 @@ async def advance_gate(connection: Connection, queue: str) -> Gate:
         unfinished=row["unfinished"],
         exhausted=row["exhausted"],
     )
+
+
+async def cancel(connection: Connection, job: UUID, by: str, now: datetime | None) -> JobState:
+    """Cancel a job that is not running; return the state it has now."""
+    state = await connection.fetchval(query("cancel"), job, by, now)
+    if state is None:
+        raise UnknownJob(job)
+    return JobState(state)
 
 
 async def decide_lane(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -14,12 +14,13 @@ import asyncpg
 
 from inturn.model.admissible import listed
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, StoreError, UnknownJob
+from inturn.model.errors import BadInput, StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
+from inturn.store.change import Checked
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
 from inturn.store.postgres import lanes, migrate, own_queries, reads, status
@@ -31,7 +32,7 @@ from inturn.store.postgres.settle import progress, settle, settled, turn
 from inturn.store.postgres.sql import query
 from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.upkeep import check, prune
-from inturn.store.queries import Query, Row
+from inturn.store.queries import Query, Row, slices
 from inturn.store.schema import Schema, check_version, migrations_of
 from inturn.store.store import Pruned, Store
 
@@ -238,12 +239,7 @@ class PostgresStore(Store):
         )
 
     async def _cancel(self, job: UUID, by: str) -> JobState:
-        state = await self._pool.run(
-            lambda connection: connection.fetchval(query("cancel"), job, by, self._now())
-        )
-        if state is None:
-            raise UnknownJob(job)
-        return JobState(state)
+        return await self._pool.run(lambda own: lanes.cancel(own, job, by, self._now()))
 
     async def _dead_retry(self, jobs: list[UUID]) -> list[UUID]:
         rows = await self._pool.run(
@@ -301,6 +297,13 @@ class PostgresStore(Store):
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._pool.run(lambda connection: status.stats(connection, queue, since))
+
+    async def _apply(self, change: Checked) -> list[Ticket]:
+        async with self.transaction() as transaction:
+            return await transaction._apply(change)
+
+    def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
+        return slices(rows)
 
     async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
         return await self._pool.run(

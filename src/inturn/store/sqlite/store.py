@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -20,11 +20,13 @@ from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
+from inturn.store.change import Checked
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
-from inturn.store.queries import Query, Row
+from inturn.store.queries import Query, Row, slices
 from inturn.store.schema import Schema
 from inturn.store.sqlite import (
+    apply,
     cancel,
     check,
     claim,
@@ -284,6 +286,12 @@ class SqliteStore(Store):
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._read(partial(workers.stats, queue=queue, since=micros(since)))
+
+    async def _apply(self, change: Checked) -> list[Ticket]:
+        return await self._write(partial(apply.apply, change=change))
+
+    def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
+        return slices(rows, micros)
 
     async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
         return await self._read(partial(own_queries.read, query=query, given=given))

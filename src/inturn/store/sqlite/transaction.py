@@ -11,10 +11,14 @@ from typing import Any
 from uuid import UUID
 
 from inturn.model.errors import LeaseLost, StoreError
-from inturn.model.job import NewJob, Ticket
+from inturn.model.job import JobState, NewJob, Ticket
+from inturn.model.lane import Gate
 from inturn.policy.settling import Settling
+from inturn.store.change import Checked
 from inturn.store.queries import Query, Row, slices
-from inturn.store.sqlite import own_queries
+from inturn.store.sqlite import own_queries, queues
+from inturn.store.sqlite.apply import apply
+from inturn.store.sqlite.cancel import cancel
 from inturn.store.sqlite.enqueue import enqueue
 from inturn.store.sqlite.faults import store_error, transaction_over
 from inturn.store.sqlite.rows import Micros, micros
@@ -59,14 +63,22 @@ class SqliteTransaction(Transaction):
             raise self._lost
 
     async def _enqueue(self, jobs: list[NewJob]) -> list[Ticket]:
-        return await self._go_on(partial(_within_savepoint, partial(enqueue, jobs=jobs)))
+        return await self._verb(partial(enqueue, jobs=jobs))
 
     async def _settle(self, settling: Settling) -> None:
-        try:
-            await self._go_on(partial(_within_savepoint, partial(settle, settling=settling)))
-        except LeaseLost as error:
-            self._lost = error
-            raise
+        await self._verb(partial(settle, settling=settling))
+
+    async def _cancel(self, job: UUID, by: str) -> JobState:
+        return await self._verb(partial(cancel, job=job, by=by))
+
+    async def _open_gate(self, queue: str, round: int) -> int:
+        return await self._verb(partial(queues.open_gate, queue=queue, round=round))
+
+    async def _advance_gate(self, queue: str) -> Gate:
+        return await self._verb(partial(queues.advance_gate, queue=queue))
+
+    async def _apply(self, change: Checked) -> list[Ticket]:
+        return await self._verb(partial(apply, change=change))
 
     async def _execute(self, sql: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         bound = [_bound(argument) for argument in arguments]
@@ -77,6 +89,13 @@ class SqliteTransaction(Transaction):
 
     def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
         return slices(rows, micros)
+
+    async def _verb(self, work: Work[Result]) -> Result:
+        try:
+            return await self._go_on(partial(_within_savepoint, work))
+        except LeaseLost as error:
+            self._lost = error
+            raise
 
     async def _go_on(self, work: Work[Result]) -> Result:
         """Do something more in the transaction, if SQLite has not given it up."""
