@@ -260,12 +260,10 @@ async def settle_after(app: App, act: Callable[[], Awaitable[None]]) -> None:
     transaction = store.transaction
 
     class Late:
-        execute = None
-
-        async def settle(self, *args: Any, **options: Any) -> None:
+        async def apply(self, change: Any) -> Any:
             await act()
             async with transaction() as t:
-                await t.settle(*args, **options)
+                return await t.apply(change)
 
     @asynccontextmanager
     async def opens_late() -> AsyncIterator[Any]:
