@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from inturn.model import bounds
 from inturn.model.duration import UNIT_SECONDS
 from inturn.model.errors import BadInput, DependencyCycle, InvalidName, OutOfBounds
 from inturn.model.job import JobState, NewJob
-from inturn.model.lane import OnDead, QueueSettings
+from inturn.model.lane import OnDead, QueueSettings, Replay, SuspectsRule
 from inturn.model.lease import Lease, Wish
 from inturn.model.payload import check_payload
 from inturn.model.worker import WorkerView
@@ -206,15 +208,36 @@ def check_settings(settings: QueueSettings) -> None:
     """Refuse settings that a queue cannot have."""
     if not isinstance(settings, QueueSettings):
         raise BadInput(f"QueueSettings are needed, not {shown(settings)}.")
-    if settings.on_dead not in list(OnDead):
-        known = " or ".join(repr(str(one)) for one in OnDead)
-        raise BadInput(f"on_dead is {shown(settings.on_dead)}; it may be {known}.")
+    for name, known in (("on_dead", OnDead), ("replay", Replay), ("suspects", SuspectsRule)):
+        given = getattr(settings, name)
+        if given not in list(known):
+            choice = " or ".join(repr(str(one)) for one in known)
+            raise BadInput(f"{name} is {shown(given)}; it may be {choice}.")
     if settings.depth_max is not None:
         check_whole("depth_max", settings.depth_max, 1, bounds.DEPTH_MAX)
     if settings.lane_depth_max is not None:
         check_whole("lane_depth_max", settings.lane_depth_max, 1, bounds.DEPTH_MAX)
     check_number("keep_done_seconds", settings.keep_done_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
     check_number("aging_seconds", settings.aging_seconds, 0.001, bounds.DELAY_SECONDS_MAX)
+    if settings.running_max is not None:
+        check_whole("running_max", settings.running_max, 1, bounds.RUNNING_MAX)
+    if (settings.rate is None) is not (settings.rate_seconds is None):
+        raise BadInput("a rate is so many jobs in so many seconds: give rate and rate_seconds.")
+    if settings.rate is not None:
+        check_whole("rate", settings.rate, 1, bounds.RATE_MAX)
+        check_number("rate_seconds", settings.rate_seconds, 0.001, bounds.RATE_SECONDS_MAX)
+    if settings.local.__class__ is not bool:
+        raise BadInput(f"local is yes or no, not {shown(settings.local)}.")
+
+
+def check_declared(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that code may not give a queue; those it leaves out are as they are."""
+    try:
+        given = msgspec.structs.replace(QueueSettings(), **settings)
+    except TypeError:
+        known = ", ".join(QueueSettings.__struct_fields__)
+        raise BadInput(f"a queue has the settings {known}; not {shown(dict(settings))}.") from None
+    check_settings(given)
 
 
 def check_filter(

@@ -34,6 +34,8 @@ DEPTH_MAX = 10**12
 STORED_MAX = 2**63 - 1  # of a token, a position, a lane: what both stores can compare with theirs
 PID_MAX = 2**32
 RUNNING_MAX = 2**31 - 1
+RATE_MAX = 1_000_000
+RATE_SECONDS_MAX = 366 * 86_400.0
 PAGE_ROWS_MAX = 1_000
 DUE_JOBS_MAX = 1_000  # delayed jobs that one claim moves into their lanes
 

@@ -11,11 +11,31 @@ import msgspec
 from inturn.model import bounds
 
 
+NODE = "node:"
+"""What the name of a node's queue begins with."""
+
+
 class OnDead(StrEnum):
     """What a keyed lane does when its head is buried: go on, or halt until a person decides."""
 
     SKIP = "skip"
     HALT = "halt"
+
+
+class Replay(StrEnum):
+    """What of a key runs again after a crash: the end of its lane, in order, or never a job whose
+    successor has begun.
+    """
+
+    TAIL = "tail"
+    NONE = "none"  # the next job of a key starts only after its predecessor is settled
+
+
+class SuspectsRule(StrEnum):
+    """How a job runs whose worker was lost: alone in its worker, or again like any other."""
+
+    ALONE = "alone"
+    AGAIN = "again"  # alone only if its lease runs out a second time
 
 
 class LaneState(StrEnum):
@@ -57,6 +77,17 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     lane_depth_max: int | None = None
     keep_done_seconds: float = bounds.KEEP_DONE_SECONDS_DEFAULT
     aging_seconds: float = bounds.AGING_SECONDS_DEFAULT  # waiting that outweighs one priority
+    replay: Replay = Replay.TAIL
+    suspects: SuspectsRule = SuspectsRule.ALONE
+    running_max: int | None = None  # jobs that run at once, over all workers
+    rate: int | None = None  # jobs that start within any ``rate_seconds``, over all workers
+    rate_seconds: float | None = None
+    local: bool = False  # only workers that name it claim from it
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits what may run."""
+        return self.running_max is not None or self.rate is not None
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +106,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int  # lanes with something to do
     halted: int
     oldest_at: datetime | None  # when the oldest waiting job was accepted
+    limit_reached: str | None = None  # which of its limits is reached, in words
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):

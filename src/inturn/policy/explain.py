@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.job import JobState, JobView
-from inturn.model.lane import LaneState, LaneView
+from inturn.model.lane import NODE, LaneState, LaneView
 
 WORKER_SEEN_SECONDS = 60.0
 """A worker that was not heard of for so long is not counted on."""
@@ -34,7 +34,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
       itself, if it is the head), the worker that holds the lane's lease, and until when;
     - ``awaited``: what a blocked job waits for, in order, perhaps only the first few;
     - ``taken``: whether a worker seen within ``WORKER_SEEN_SECONDS`` takes the queue and the kind
-      (of the head, for a job in a keyed lane: it decides who claims the lane).
+      (of the head, for a job in a keyed lane: it decides who claims the lane);
+    - ``limit_reached``: which limit of the queue is reached, in words;
+    - ``is_local``: whether only workers that name the queue claim from it.
     """
 
     view: JobView
@@ -48,6 +50,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     head_until: datetime | None = None
     awaited: tuple[Awaited, ...] = ()
     taken: bool = True
+    limit_reached: str | None = None
+    is_local: bool = False
 
 
 def explain(facts: Facts) -> str:
@@ -152,7 +156,8 @@ def _waiting(facts: Facts) -> str:
         return f"It waits until {_time(view.run_at)}{_unless_held(facts)}."
     if view.ahead and _held(facts) is None and facts.taken:
         jobs = "1 job" if view.ahead == 1 else f"{view.ahead} jobs"
-        return f"It will be claimed after {jobs} of its kind, and waits for none of them."
+        limit = f"; {_limit(facts)}" if facts.limit_reached else ""
+        return f"It will be claimed after {jobs} of its kind, and waits for none of them{limit}."
     if lane is None and (line := facts.key_lane) is not None and _is_busy(line):
         joins = f"It is due: the next claim puts it at the end of lane {line.key!r}"
         return f"{joins}{_unless_held(facts)}."
@@ -193,13 +198,29 @@ def _next(facts: Facts) -> str:
     held = _held(facts)
     if held is not None:
         return f"held: {held}"
+    if facts.limit_reached is not None:
+        return f"held: {_limit(facts)}"
     if not facts.taken:
         view, lane = facts.view, facts.lane
+        if facts.is_local:
+            node = view.job.queue.removeprefix(NODE)
+            how = f"--queue {_argument(node)}"
+            if node != view.job.queue:
+                how = f"--node {_argument(node)}"
+            return (
+                f"ready, but queue {view.job.queue!r} is local, and no live worker that serves it "
+                f"takes its kind: start one with {how}"
+            )
         kind = lane.kind if lane is not None and lane.key is not None else view.job.kind
         return (
             f"ready, but no live worker takes kind {kind!r} of queue {view.job.queue!r}: start one"
         )
     return "ready: it will be claimed when its turn comes among what its queue has ready"
+
+
+def _limit(facts: Facts) -> str:
+    """Say which limit of its queue lets nothing more of it start."""
+    return f"queue {facts.view.job.queue!r} is at its limit: {facts.limit_reached}"
 
 
 def _held(facts: Facts) -> str | None:

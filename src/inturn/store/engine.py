@@ -63,6 +63,12 @@ class Engine:
     async def _configure(self, queue: str, settings: QueueSettings) -> None:
         raise NotImplementedError
 
+    async def _declarations(self) -> dict[str, dict[str, Any]]:
+        raise NotImplementedError
+
+    async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
+        raise NotImplementedError
+
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ goes in several, each whole.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ import msgspec
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_by,
+    check_declared,
     check_filter,
     check_id,
     check_ids,
@@ -41,6 +42,7 @@ from inturn.model.job import UNFINISHED, DeadLetter, JobState, JobView, NewJob, 
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.model.worker import Stat, WorkerView
+from inturn.policy.limits import changed_settings
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
 from inturn.store.change import Change, checked
@@ -298,6 +300,30 @@ class Store(Engine):
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         check_settings(settings)
         await self._configure(queue, settings)
+
+    async def settings(self) -> dict[str, QueueSettings]:
+        """Return how every queue behaves: one small row each, whatever is in it."""
+        raise NotImplementedError
+
+    async def declare(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write settings that code says: those that it says otherwise than it did last.
+
+        So what a person has configured holds until the code changes. A setting that is not named
+        stays as it is. Queues are made if need be.
+        """
+        for queue, settings in queues.items():
+            check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+            check_declared(settings)
+        if not queues:
+            return
+        written = await self._declarations()
+        changed = {
+            queue: settings
+            for queue, settings in queues.items()
+            if changed_settings(written.get(queue, {}), settings)
+        }
+        if changed:
+            await self._declare(changed)
 
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it. What runs goes on running."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from inturn.model.errors import NotHalted, UnknownJob, UnknownLane, UnknownQueue
 from inturn.model.job import JobState
 from inturn.model.lane import Gate, QueueSettings
+from inturn.policy.limits import changed_settings
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
+from inturn.store.postgres.status import settings_of
 
 _NO_SUCH_LANE = "IT006"
 _NO_SUCH_QUEUE = "IT007"
@@ -25,9 +30,10 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
     """Set how a queue behaves."""
     aging_seconds = float(settings.aging_seconds)
     async with connection.transaction():
-        before = await connection.fetchval(
-            "select aging_seconds from inturn.queue where name = $1 for update", queue
+        row = await connection.fetchrow(
+            "select * from inturn.queue where name = $1 for update", queue
         )
+        before = None if row is None else settings_of(row)
         await connection.execute(
             query("configure"),
             queue,
@@ -36,9 +42,43 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
             settings.lane_depth_max,
             float(settings.keep_done_seconds),
             aging_seconds,
+            str(settings.replay),
+            str(settings.suspects),
+            settings.running_max,
+            settings.rate,
+            settings.rate_seconds,
+            settings.local,
         )
-    if before != aging_seconds:
+    if settings.is_limited or (before is not None and before.is_limited):
+        await connection.execute(
+            "select inturn.set_limits($1, $2, $3)",
+            queue,
+            settings.is_limited,
+            settings.rate is not None,
+        )
+    if before is not None and before.aging_seconds != aging_seconds:
         await _rank_again(connection, queue)
+
+
+async def declarations(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Return what code last said of each queue."""
+    rows = await connection.fetch("select name, declared from inturn.queue where declared <> '{}'")
+    return {name: msgspec.json.decode(text, type=dict[str, Any]) for name, text in rows}
+
+
+async def declare(connection: Connection, declared: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the settings that code says, where it says other than it last did."""
+    for queue, settings in sorted(declared.items()):
+        await connection.execute(query("make_queues"), [queue])
+        row = await connection.fetchrow("select * from inturn.queue where name = $1", queue)
+        written = msgspec.json.decode(row["declared"], type=dict[str, Any])
+        changed = changed_settings(written, settings)
+        await configure(connection, queue, msgspec.structs.replace(settings_of(row), **changed))
+        await connection.execute(
+            "update inturn.queue set declared = $2 where name = $1",
+            queue,
+            msgspec.json.encode(written | dict(settings)).decode(),
+        )
 
 
 async def _rank_again(connection: Connection, queue: str) -> None:

@@ -17,7 +17,7 @@ from inturn.policy.explain import explain as sentence
 from inturn.store.paging import Asked, Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
-from inturn.store.postgres.status import lanes
+from inturn.store.postgres.status import lanes, reached
 
 WALK_ROWS = 5_000
 """How many rows of the log are looked at in the order of ids before lanes are searched instead."""
@@ -107,6 +107,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         lane.id if lane is not None and keyed else None,
         lane.kind if lane is not None and keyed else view.job.kind,
         now - timedelta(seconds=WORKER_SEEN_SECONDS),
+        now,
     )
     awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
     return Facts(
@@ -121,6 +122,8 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         head_until=row["head_until"],
         awaited=tuple(Awaited(job=one[0], state=JobState(one[1])) for one in awaited),
         taken=row["taken"],
+        limit_reached=reached(row),
+        is_local=row["local"],
     )
 
 

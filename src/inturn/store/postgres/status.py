@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from inturn.model.lane import LaneState, LaneView, OnDead, QueueSettings, QueueStatus
+import msgspec
+
+from inturn.model.lane import LaneState, LaneView, QueueSettings, QueueStatus
 from inturn.model.worker import Stat, WorkerView
+from inturn.policy.limits import limit_reached
 from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import query
@@ -68,13 +71,7 @@ async def stats(connection: Connection, queue: str, since: datetime) -> list[Sta
 def _queue_status(row: Any) -> QueueStatus:
     return QueueStatus(
         name=row["name"],
-        settings=QueueSettings(
-            on_dead=OnDead(row["on_dead"]),
-            depth_max=row["depth_max"],
-            lane_depth_max=row["lane_depth_max"],
-            keep_done_seconds=row["keep_done_seconds"],
-            aging_seconds=row["aging_seconds"],
-        ),
+        settings=settings_of(row),
         gate=row["gate"],
         paused_by=row["paused_by"],
         waiting=row["waiting"],
@@ -86,7 +83,20 @@ def _queue_status(row: Any) -> QueueStatus:
         lanes=row["lanes"],
         halted=row["halted"],
         oldest_at=row["oldest_at"],
+        limit_reached=reached(row),
     )
+
+
+def settings_of(row: Any) -> QueueSettings:
+    """Return a queue's settings from its row."""
+    return msgspec.convert(
+        {name: row[name] for name in QueueSettings.__struct_fields__}, QueueSettings
+    )
+
+
+def reached(row: Any) -> str | None:
+    """Say which limit of a queue is reached, or nothing."""
+    return limit_reached(settings_of(row), running=row["running"], starts=row["starts"])
 
 
 def _lane_view(queue: str, row: Any) -> LaneView:

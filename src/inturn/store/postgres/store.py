@@ -219,6 +219,19 @@ class PostgresStore(Store):
     async def _configure(self, queue: str, settings: QueueSettings) -> None:
         await self._pool.run(lambda connection: lanes.configure(connection, queue, settings))
 
+    async def settings(self) -> dict[str, QueueSettings]:
+        """Return how every queue behaves."""
+        rows = await self._pool.run(
+            lambda connection: connection.fetch("select * from inturn.queue order by name")
+        )
+        return {row["name"]: status.settings_of(row) for row in rows}
+
+    async def _declarations(self) -> dict[str, dict[str, Any]]:
+        return await self._pool.run(lanes.declarations)
+
+    async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
+        await self._pool.run(lambda connection: lanes.declare(connection, declared))
+
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         await self._pool.run(
             lambda connection: lanes.pause(connection, queue, key, by, self._now())

@@ -11,7 +11,7 @@ import msgspec
 from inturn.model import bounds
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Wish
-from inturn.store.sqlite import dependents, lane_row
+from inturn.store.sqlite import dependents, lane_row, limits
 from inturn.store.sqlite.enqueue import append
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
@@ -47,8 +47,11 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
         until=now + micros_of_seconds(wish.lease_seconds),
         kinds=None if wish.kinds is None else msgspec.json.encode(sorted(wish.kinds)).decode(),
     )
-    claims = _claim_suspects(claimer, min(wish.suspects_max, wish.jobs_max))
-    room = wish.jobs_max - len(claims)
+    jobs_max = wish.jobs_max
+    if row.is_limited:
+        jobs_max = min(jobs_max, limits.places(connection, now, row))
+    claims = _claim_suspects(claimer, min(wish.suspects_max, jobs_max))
+    room = jobs_max - len(claims)
     if room:
         best = first_rank(claimer)
         ahead = claim_parked(claimer, room, rank_max=_RANK_LAST if best is None else best)
@@ -57,6 +60,8 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
         room -= sum(len(run.jobs) for run in runs)
         behind = claim_parked(claimer, room, rank_max=_RANK_LAST) if room and runs else []
         claims += [*ahead, *runs, *behind]
+    if row.is_limited:
+        limits.start(connection, now, row, sum(len(one.jobs) for one in claims))
     return claims, woken(connection, wish.queue)
 
 
@@ -131,7 +136,8 @@ def _choose(claimer: Claimer, room: int) -> list[Run]:
     runs: list[Run] = []
     for columns in chosen:
         row = LaneRow(*columns)
-        last = _run_end(connection, claimer.queue.gate, row, min(row.last, row.cursor + room - 1))
+        most = 1 if row.key is not None and claimer.queue.gives_one else room
+        last = _run_end(connection, claimer.queue.gate, row, min(row.last, row.cursor + most - 1))
         runs.append(Run(claimer.queue.name, row, row.cursor, last))
         room -= last - row.cursor + 1
         if room <= 0:
@@ -242,8 +248,8 @@ class Claimer(msgspec.Struct, frozen=True, kw_only=True):
     def lease(self, token: int, *, lanes: Sequence[int], unsettled: int, alone: bool) -> None:
         """Write a lease."""
         self.connection.execute(
-            "insert into lease (token, queue, worker, claimed_at, until, lanes, unsettled, alone) "
-            "values (?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into lease (token, queue, worker, claimed_at, until, lanes, unsettled, alone, "
+            "limited) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 token,
                 self.queue.name,
@@ -253,6 +259,7 @@ class Claimer(msgspec.Struct, frozen=True, kw_only=True):
                 msgspec.json.encode(lanes).decode(),
                 unsettled,
                 int(alone),
+                self.queue.is_limited,
             ),
         )
 

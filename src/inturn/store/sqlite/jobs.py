@@ -21,7 +21,7 @@ from inturn.store.sqlite.enqueue import state_of
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.leases import said_of
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.queues import find_queue
+from inturn.store.sqlite.queues import find_queue, reached
 from inturn.store.sqlite.rows import (
     WHOLE_JOB,
     Micros,
@@ -281,6 +281,8 @@ def facts(connection: sqlite3.Connection, now: Micros, id: UUID) -> Facts:
         head_until=until,
         awaited=_awaited(connection, now, view),
         taken=_is_taken(connection, now, view.job.queue, kind),
+        limit_reached=reached(connection, now, queue),
+        is_local=bool(queue.local),
     )
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from inturn.model.errors import UnknownQueue
-from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus
+from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus, Replay, SuspectsRule
+from inturn.policy.limits import changed_settings, limit_reached
 from inturn.store.sqlite.queries import query
-from inturn.store.sqlite.rows import SECOND, Micros, time_or_none
+from inturn.store.sqlite.rows import SECOND, Micros, micros_of_seconds, time_or_none
 
 _COLUMNS = (
     "name, gate, on_dead, depth_max, lane_depth_max, keep_done_seconds, aging_seconds, "
-    "paused_at, paused_by"
+    "paused_at, paused_by, replay, suspects, running_max, rate, rate_seconds, local, starts"
 )
 
 
@@ -25,18 +27,67 @@ def configure(
     before = made_queue(connection, queue)
     connection.execute(
         "update queue set on_dead = ?, depth_max = ?, lane_depth_max = ?, keep_done_seconds = ?, "
-        "aging_seconds = ? where name = ?",
+        "aging_seconds = ?, replay = ?, suspects = ?, running_max = ?, rate = ?, "
+        "rate_seconds = ?, local = ? where name = ?",
         (
             str(OnDead(settings.on_dead)),
             settings.depth_max,
             settings.lane_depth_max,
             settings.keep_done_seconds,
             settings.aging_seconds,
+            str(Replay(settings.replay)),
+            str(SuspectsRule(settings.suspects)),
+            settings.running_max,
+            settings.rate,
+            settings.rate_seconds,
+            settings.local,
             queue,
         ),
     )
+    if settings.is_limited or before.is_limited:
+        _limit(connection, queue, settings)
     if settings.aging_seconds != before.aging_seconds:
         _rank_again(connection, queue, settings.aging_seconds)
+
+
+def _limit(connection: sqlite3.Connection, queue: str, settings: QueueSettings) -> None:
+    """Count what runs now, or no longer; forget starts where there is no rate; wake who waits."""
+    connection.execute(
+        "update lease set limited = ? where queue = ?", (settings.is_limited, queue)
+    )
+    if settings.rate is None:
+        connection.execute("delete from start where queue = ?", (queue,))
+        connection.execute("update queue set starts = 0 where name = ?", (queue,))
+    connection.execute("update depth set woken = woken + 1 where queue = ?", (queue,))
+
+
+def declare(
+    connection: sqlite3.Connection, now: Micros, declared: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Write the settings that code says, where it says other than it last did."""
+    for queue, settings in declared.items():
+        made_queue(connection, queue)
+        statement = "select declared from queue where name = ?"
+        [written] = connection.execute(statement, (queue,)).fetchone()
+        before = msgspec.json.decode(written, type=dict[str, Any])
+        settings_now = settings_of(made_queue(connection, queue))
+        changed = msgspec.structs.replace(settings_now, **changed_settings(before, settings))
+        configure(connection, now, queue, changed)
+        connection.execute(
+            "update queue set declared = ? where name = ?",
+            (msgspec.json.encode(before | dict(settings)).decode(), queue),
+        )
+
+
+def declarations(connection: sqlite3.Connection, now: Micros) -> dict[str, dict[str, Any]]:
+    """Return what code last said of each queue."""
+    rows = connection.execute("select name, declared from queue where declared <> '{}'")
+    return {name: msgspec.json.decode(text, type=dict[str, Any]) for name, text in rows}
+
+
+def all_settings(connection: sqlite3.Connection, now: Micros) -> dict[str, QueueSettings]:
+    """Return the settings of every queue."""
+    return {row.name: settings_of(row) for row in every_queue(connection)}
 
 
 def _rank_again(connection: sqlite3.Connection, queue: str, aging_seconds: float) -> None:
@@ -80,6 +131,18 @@ def queues(connection: sqlite3.Connection, now: Micros) -> list[QueueStatus]:
     ]
 
 
+def reached(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> str | None:
+    """Say which limit of a queue is reached, or nothing."""
+    if not queue.is_limited:
+        return None
+    statement = "select coalesce(sum(unsettled), 0) from lease where queue = ? and limited"
+    [running] = connection.execute(statement, (queue.name,)).fetchone()
+    statement = "select coalesce(sum(jobs), 0) from start where queue = ? and started_at > ?"
+    since = now - micros_of_seconds(queue.rate_seconds or 0.0)
+    [starts] = connection.execute(statement, (queue.name, since)).fetchone()
+    return limit_reached(settings_of(queue), running=running, starts=starts)
+
+
 def _status(
     connection: sqlite3.Connection, now: Micros, queue: QueueRow, running: int
 ) -> QueueStatus:
@@ -99,6 +162,7 @@ def _status(
         lanes=lanes,
         halted=halted,
         oldest_at=time_or_none(oldest),
+        limit_reached=reached(connection, now, queue),
     )
 
 
@@ -110,6 +174,12 @@ def settings_of(queue: QueueRow) -> QueueSettings:
         lane_depth_max=queue.lane_depth_max,
         keep_done_seconds=queue.keep_done_seconds,
         aging_seconds=queue.aging_seconds,
+        replay=Replay(queue.replay),
+        suspects=SuspectsRule(queue.suspects),
+        running_max=queue.running_max,
+        rate=queue.rate,
+        rate_seconds=queue.rate_seconds,
+        local=bool(queue.local),
     )
 
 
@@ -148,6 +218,23 @@ class QueueRow(msgspec.Struct, frozen=True):
     aging_seconds: float
     paused_at: Micros | None
     paused_by: str | None
+    replay: str
+    suspects: str
+    running_max: int | None
+    rate: int | None
+    rate_seconds: float | None
+    local: int
+    starts: int  # within the window of its rate, and perhaps a few that the window has passed
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits what may run."""
+        return self.running_max is not None or self.rate is not None
+
+    @property
+    def gives_one(self) -> bool:
+        """Whether a claim takes one job of a key, and the next when that is settled."""
+        return self.replay == "none" or self.is_limited
 
 
 def find_queue(connection: sqlite3.Connection, name: str) -> QueueRow | None:

@@ -66,18 +66,30 @@ class _Lost:
     ) -> None:
         self._connection, self._now, self._token = connection, now, token
         self._queue, self._worker = queue, worker
+        self._runs_again = queue.suspects == "again"
 
     def suspect_lane(self, lane: LaneRow) -> int:
-        """Give back a keyed lane's run; each of its jobs is a suspect. The attempt is uncounted."""
-        count = lane.cursor - lane.head
-        lane.suspect_last = max(lane.suspect_last, lane.cursor - 1)
+        """Give back a keyed lane's run; return how many suspects. The attempt is uncounted.
+
+        Each of its jobs is one; where suspects run again, those that were given back before.
+        """
+        last = lane.cursor - 1
+        if self._runs_again:
+            statement = "select reclaimed_last from lane where id = ?"
+            [reclaimed] = self._connection.execute(statement, (lane.id,)).fetchone()
+            last = min(last, reclaimed)
+        self._connection.execute(
+            "update lane set reclaimed_last = ? where id = ?", (lane.cursor - 1, lane.id)
+        )
+        count = max(0, last - lane.head + 1)
+        lane.suspect_last = max(lane.suspect_last, last)
         lane.head_attempt = max(lane.head_attempt - 1, 0)
         lane.take_back(lane.head)
         lane_row.refresh(self._connection, self._queue, lane)
         return count
 
     def suspect_runs(self) -> int:
-        """Park what is unsettled of open lanes' runs, as suspects."""
+        """Park what is unsettled of open lanes' runs; return how many are suspects."""
         count = 0
         runs = self._connection.execute(
             "select lane, first, last, settled from run where token = ?", (self._token,)
@@ -87,24 +99,32 @@ class _Lost:
                 self._park(lane, position)
                 count += 1
         self._connection.execute("delete from run where token = ?", (self._token,))
-        return count
+        return 0 if self._runs_again else count
 
     def _park(self, lane: int, position: int) -> None:
         statement = "select priority from job where lane = ? and position = ?"
         [priority] = self._connection.execute(statement, (lane, position)).fetchone()
         rank_at = rank(self._now, priority, self._queue.aging_seconds)
         self._connection.execute(
-            query("park_logged"), (self._now, 0, None, 1, rank_at, lane, position)
+            query("park_logged"),
+            (self._now, 0, None, int(not self._runs_again), rank_at, lane, position),
+        )
+        self._connection.execute(
+            "update parked set reclaimed = 1 "
+            "where id = (select id from job where lane = ? and position = ?)",
+            (lane, position),
         )
 
     def suspect_parked(self) -> int:
-        """Make a suspect of a parked job. The attempt is uncounted."""
+        """Give back a parked job; return 1 if it is a suspect. The attempt is uncounted."""
         changed = self._connection.execute(
-            "update parked set token = null, suspect = 1, attempt = attempt - 1, run_at = ?1, "
-            "rank_at = ?1 - cast(round(priority * ?2) as integer) where token = ?3",
-            (self._now, self._queue.aging_seconds * 1_000_000, self._token),
+            "update parked set token = null, suspect = (reclaimed or not ?4), reclaimed = 1, "
+            "attempt = attempt - 1, run_at = ?1, "
+            "rank_at = ?1 - cast(round(priority * ?2) as integer) where token = ?3 "
+            "returning suspect",
+            (self._now, self._queue.aging_seconds * 1_000_000, self._token, self._runs_again),
         )
-        return changed.rowcount
+        return sum(suspect for [suspect] in changed.fetchall())
 
     def count_crash(self, lane: LaneRow) -> int:
         """Count the crash against a keyed lane's lone head; return 1 if it is buried."""

@@ -219,6 +219,16 @@ class SqliteStore(Store):
     async def _configure(self, queue: str, settings: QueueSettings) -> None:
         await self._write(partial(queues.configure, queue=queue, settings=settings))
 
+    async def settings(self) -> dict[str, QueueSettings]:
+        """Return how every queue behaves."""
+        return await self._read(queues.all_settings)
+
+    async def _declarations(self) -> dict[str, dict[str, Any]]:
+        return await self._read(queues.declarations)
+
+    async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
+        await self._write(partial(queues.declare, declared=declared))
+
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         if key is None:
             await self._write(partial(queues.pause_queue, queue=queue, by=by))

@@ -23,6 +23,7 @@ declare
     v_left integer := p_jobs_max;
     v_best timestamptz;
     v_count integer;
+    v_places integer;  -- of a queue with limits
     q record;  -- the queue, and what else there is to look after, or to claim, than lanes
     v_else boolean;
     v_lane bigint;
@@ -50,9 +51,20 @@ begin
         select * into q from inturn.due(p_queue, v_now);
     end if;
 
+    if q.limited then
+        select least(v_left, p.places), p.at into v_left, v_now
+        from inturn.places(p_queue, q.running_max, q.rate, q.rate_seconds, p_now) p;
+        if v_left = 0 then
+            return;
+        end if;
+        v_places := v_left;
+        v_until := v_now + make_interval(secs => p_lease_seconds);
+        v_else := true;  -- who holds the row of limited waits for nobody
+    end if;
     if q.suspects and p_suspects_max > 0 then
         return query select * from inturn.claim_suspects(
-            p_queue, least(p_suspects_max, v_left), p_worker, q.gate, p_kinds, v_now, v_until);
+            p_queue, least(p_suspects_max, v_left), p_worker, q.gate, p_kinds, v_now, v_until,
+            q.limited);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
@@ -66,7 +78,7 @@ begin
         limit 1;
         return query select * from inturn.claim_parked(
             p_queue, v_left, p_worker, q.gate, p_kinds, coalesce(v_best, 'infinity'),
-            q.aging_seconds, v_now, v_until);
+            q.aging_seconds, v_now, v_until, q.limited);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
@@ -74,7 +86,7 @@ begin
     for v_look in 1 .. 2 loop
         exit when v_left <= 0;
         v_taken := inturn.take_lanes(
-            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, p_lanes);
+            p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, p_lanes, q.keyed_max);
         if v_taken.locked = 0 and not v_else then
             -- All are in other claims' hands. An open lane has room for many leases, and a claim
             -- holds it for a moment only: wait for one rather than come back with nothing. (Only
@@ -90,12 +102,12 @@ begin
             if found then
                 perform from inturn.lane l where l.id = v_lane for no key update;
                 v_taken := inturn.take_lanes(
-                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, null);
+                    p_queue, v_left, q.gate, p_kinds, q.aging_seconds, v_now, null, q.keyed_max);
             end if;
         end if;
         if v_taken.jobs > 0 then
             return next inturn.lease_lanes(
-                v_taken, p_queue, p_worker, q.aging_seconds, v_now, v_until);
+                v_taken, p_queue, p_worker, q.aging_seconds, v_now, v_until, q.limited);
             v_left := v_left - v_taken.jobs;
         end if;
         exit when not q.unsure or v_look = 2;
@@ -105,7 +117,12 @@ begin
     if v_left > 0 and v_best is not null then
         return query select * from inturn.claim_parked(
             p_queue, v_left, p_worker, q.gate, p_kinds, 'infinity', q.aging_seconds,
-            v_now, v_until);
+            v_now, v_until, q.limited);
+        get diagnostics v_count = row_count;
+        v_left := v_left - v_count;
+    end if;
+    if q.limited then
+        perform inturn.note_starts(p_queue, q.rate, v_places - v_left, v_now);
     end if;
 end $$;
 
@@ -114,11 +131,18 @@ end $$;
 -- suspects, retries that are due. Each is one look into an index.
 create or replace function inturn.due(p_queue text, p_now timestamptz) returns table (
     gate integer, aging_seconds double precision,
+    limited boolean, running_max integer, rate integer, rate_seconds double precision,
+    keyed_max integer, -- how many jobs of a key a claim takes
     sleepers boolean, unsure boolean, fresh boolean, delayed boolean, suspects boolean,
     parked boolean
 ) language sql stable as $$
     select
         q.gate, q.aging_seconds,
+        num_nonnulls(q.running_max, q.rate) > 0, q.running_max, q.rate, q.rate_seconds,
+        case
+            when q.replay = 'none' or num_nonnulls(q.running_max, q.rate) > 0 then 1
+            else 2147483647
+        end,
         exists (
             select from inturn.lane l where l.queue = p_queue and l.ready_at <= p_now),
         exists (
@@ -147,7 +171,7 @@ $$;
 -- Lease suspects, each alone under a token of its own, with its attempt counted now.
 create or replace function inturn.claim_suspects(
     p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
-    p_now timestamptz, p_until timestamptz
+    p_now timestamptz, p_until timestamptz, p_limited boolean
 ) returns setof inturn.claimed language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -184,8 +208,8 @@ begin
                 returning s.id, s.key, s.head, s.token, s.head_attempt
             ), leased as (
                 insert into inturn.lease (
-                    token, queue, worker, claimed_at, until, lanes, unsettled, alone)
-                select m.token, p_queue, p_worker, p_now, p_until, array[m.id], 1, true
+                    token, queue, worker, claimed_at, until, lanes, unsettled, alone, limited)
+                select m.token, p_queue, p_worker, p_now, p_until, array[m.id], 1, true, p_limited
                 from moved m
             )
             select
@@ -217,13 +241,15 @@ begin
         )
         select *
         from inturn.lease_parked(
-            (select array_agg(d.id) from due d), p_worker, true, p_now, p_until);
+            (select array_agg(d.id) from due d), p_worker, true, p_now, p_until,
+            p_limited);
     end if;
 end $$;
 
 -- Lease jobs from parked, each under a token of its own.
 create or replace function inturn.lease_parked(
-    p_ids uuid[], p_worker text, p_alone boolean, p_now timestamptz, p_until timestamptz
+    p_ids uuid[], p_worker text, p_alone boolean, p_now timestamptz, p_until timestamptz,
+    p_limited boolean
 ) returns setof inturn.claimed language sql as $$
     with taken as (
         update inturn.parked p set
@@ -231,8 +257,9 @@ create or replace function inturn.lease_parked(
         where p.id = any(p_ids)
         returning p.*
     ), leased as (
-        insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled, alone)
-        select t.token, t.queue, p_worker, p_now, p_until, '{}', 1, p_alone
+        insert into inturn.lease (
+            token, queue, worker, claimed_at, until, lanes, unsettled, alone, limited)
+        select t.token, t.queue, p_worker, p_now, p_until, '{}', 1, p_alone, p_limited
         from taken t
     )
     select
@@ -252,7 +279,8 @@ $$;
 -- that lanes outrank costs a claim little.
 create or replace function inturn.claim_parked(
     p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
-    p_best timestamptz, p_aging double precision, p_now timestamptz, p_until timestamptz
+    p_best timestamptz, p_aging double precision, p_now timestamptz, p_until timestamptz,
+    p_limited boolean
 ) returns setof inturn.claimed language sql as $$
     with due as (
         select p.id, inturn.rank(p.run_at, p.priority, p_aging) as rank
@@ -269,5 +297,6 @@ create or replace function inturn.claim_parked(
     )
     select *
     from inturn.lease_parked(
-        (select array_agg(c.id) from chosen c), p_worker, false, p_now, p_until)
+        (select array_agg(c.id) from chosen c), p_worker, false, p_now, p_until,
+        p_limited)
 $$;

@@ -8,6 +8,7 @@ declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
     e inturn.lease;
     v_count integer;
+    v_again boolean;
 begin
     leases := 0;
     suspects := 0;
@@ -33,12 +34,16 @@ begin
         if e.alone then
             buried := buried + inturn.reclaim_alone(e, v_now);
         else
-            suspects := suspects + inturn.reclaim_lanes(e, v_now) + inturn.reclaim_runs(e, v_now);
+            v_again := coalesce(
+                (select q.suspects = 'again' from inturn.queue q where q.name = e.queue), false);
+            suspects := suspects + inturn.reclaim_lanes(e, v_again, v_now)
+                + inturn.reclaim_runs(e, v_again, v_now);
             update inturn.parked set
-                suspect = true, attempt = attempt - 1, token = null, run_at = v_now
-            where token = e.token;
-            get diagnostics v_count = row_count;
-            suspects := suspects + v_count;
+                suspect = reclaimed or not v_again, reclaimed = true,
+                attempt = attempt - 1, token = null, run_at = v_now
+            where token = e.token
+            returning suspect::integer into v_count;
+            suspects := suspects + coalesce(v_count, 0);
         end if;
         delete from inturn.lease where token = e.token;
         perform pg_notify('inturn', e.queue);
@@ -46,9 +51,11 @@ begin
     return next;
 end $$;
 
--- Keyed lanes of a lease that ran out: the run is given back, each of its jobs to be leased alone.
-create or replace function inturn.reclaim_lanes(e inturn.lease, p_now timestamptz) returns integer
-language plpgsql
+-- Keyed lanes of a lease that ran out: the run is given back, each of its jobs to be leased alone;
+-- with p_again only those that were given back once before. Returns how many these are.
+create or replace function inturn.reclaim_lanes(
+    e inturn.lease, p_again boolean, p_now timestamptz
+) returns integer language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -56,17 +63,21 @@ declare
     v_lanes bigint[];
 begin
     with lost as (
-        select id, cursor - head as jobs
+        select
+            id,
+            case when p_again then least(reclaimed_last, cursor - 1) else cursor - 1 end
+                as suspect_last
         from inturn.lane
         where id = any(e.lanes) and token = e.token
         for update
     ), given as (
         update inturn.lane l set
-            suspect_last = greatest(l.suspect_last, l.cursor - 1), cursor = l.head, token = null,
+            suspect_last = greatest(l.suspect_last, lost.suspect_last),
+            reclaimed_last = l.cursor - 1, cursor = l.head, token = null,
             head_attempt = greatest(l.head_attempt - 1, 0)
         from lost
         where l.id = lost.id
-        returning l.id, lost.jobs
+        returning l.id, greatest(lost.suspect_last - l.head + 1, 0) as jobs
     )
     select sum(jobs), array_agg(id) into v_count, v_lanes from given;
     perform inturn.refresh(v_lanes, p_now);
@@ -74,8 +85,10 @@ begin
 end $$;
 
 -- Runs of open lanes of a lease that ran out: what is not settled waits by itself from now on.
-create or replace function inturn.reclaim_runs(e inturn.lease, p_now timestamptz) returns integer
-language plpgsql
+-- Returns how many of these jobs are suspects.
+create or replace function inturn.reclaim_runs(
+    e inturn.lease, p_again boolean, p_now timestamptz
+) returns integer language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -87,18 +100,18 @@ begin
     insert into inturn.parked (
         id, queue, key, kind, payload, priority, round,
         attempts_max, timeout_seconds, enqueued_at,
-        delayed, run_at, suspect)
+        delayed, run_at, suspect, reclaimed)
     select
         j.id, e.queue, null, j.kind, j.payload, j.priority, j.round,
         j.attempts_max, j.timeout_seconds, j.enqueued_at,
-        false, p_now, true
+        false, p_now, not p_again, true
     from lost r
     cross join lateral (
         select * from inturn.job where lane = r.lane and position between r.first and r.last
     ) j
     where not r.settled @> j.position;
     get diagnostics v_count = row_count;
-    return v_count;
+    return case when p_again then 0 else v_count end;
 end $$;
 
 -- A suspect was alone when its worker died: the crash is counted, and when its attempts are spent

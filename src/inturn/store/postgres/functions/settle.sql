@@ -24,9 +24,15 @@ declare
     v_ons uuid[];      -- those of them that are waited for …
     v_waiting uuid[];  -- … and by which job
     v_more boolean;
+    v_freed text[];    -- queues with limits of which places are free now
 begin
     if p_within then
         perform set_config('inturn.within', 'yes', true);
+    end if;
+    if exists (select from inturn.limited) then
+        v_freed := array(
+            select distinct l.queue
+            from inturn.lease l where l.token = any(p_tokens) and l.limited);
     end if;
     if p_others is not null then
         perform inturn.hold(p_tokens);
@@ -91,6 +97,9 @@ begin
     end if;
     if v_more or cardinality(v_waiting) > 0 then
         perform inturn.unblock(v_done, v_ons, v_waiting, v_more, v_now);
+    end if;
+    if cardinality(v_freed) > 0 then
+        perform pg_notify('inturn', f.queue) from unnest(v_freed) as f(queue);
     end if;
     if p_results is not null then
         insert into inturn.result (job, value, lost, until)

@@ -9,10 +9,12 @@
 -- lanes (keyed, all their rounds open, nothing cancelled ahead) are taken as they come, the others
 -- one by one. Where the first look finds all that is wanted, it is the answer.
 --
+-- Of a keyed lane p_keyed_max jobs are taken at most.
+--
 -- Plans are made as claim, which calls this, has them made.
 create or replace function inturn.take_lanes(
     p_queue text, p_jobs_max integer, p_gate integer, p_kinds text[], p_aging double precision,
-    p_now timestamptz, p_lanes integer
+    p_now timestamptz, p_lanes integer, p_keyed_max integer
 ) returns inturn.taken language plpgsql as $$
 declare
     f record;  -- the lanes of one look
@@ -38,7 +40,7 @@ begin
             array_agg(l.id) filter (where l.jobs > 0 and l.before < v_left) as lanes,
             array_agg(l.key) filter (where l.jobs > 0 and l.before < v_left) as keys,
             array_agg(l.cursor) filter (where l.jobs > 0 and l.before < v_left) as firsts,
-            array_agg(least(l.last, l.cursor + v_left - l.before - 1))
+            array_agg(l.cursor + least(l.jobs, v_left - l.before) - 1)
                 filter (where l.jobs > 0 and l.before < v_left) as lasts,
             array_agg(l.head_attempt + 1)
                 filter (where l.jobs > 0 and l.before < v_left) as attempts,
@@ -52,10 +54,12 @@ begin
                     as before
             from (
                 select
-                    l.id, l.key, l.cursor, l.head_attempt, t.last,
+                    l.id, l.key, l.cursor, l.head_attempt,
                     l.key is not null and t.round <= p_gate and l.cursor > l.cancelled_last
                         as plain,
-                    greatest(0, least(p_jobs_max, t.last - l.cursor + 1))::integer as jobs
+                    greatest(0, least(
+                        case when l.key is null then p_jobs_max else p_keyed_max end,
+                        p_jobs_max, t.last - l.cursor + 1))::integer as jobs
                 from (
                     select l.id, l.key, l.cursor, l.head_attempt, l.cancelled_last
                     from inturn.lane l
@@ -89,7 +93,8 @@ begin
             v_left := v_left - f.jobs;
         elsif f.looked > 0 then
             for i in 1 .. cardinality(f.seen) loop
-                r := inturn.fit_lane(f.seen[i], v_left, p_gate, p_aging, v_look < 40, p_now);
+                r := inturn.fit_lane(
+                    f.seen[i], v_left, p_gate, p_aging, v_look < 40, p_now, p_keyed_max);
                 v_again := r.moved;
                 exit when v_again;
                 v_seen := v_seen || f.seen[i];
@@ -139,7 +144,7 @@ end $$;
 -- is younger than its rank says, so that it stands further back now, and the look begins again.
 create or replace function inturn.fit_lane(
     p_lane bigint, p_left integer, p_gate integer, p_aging double precision, p_may_move boolean,
-    p_now timestamptz,
+    p_now timestamptz, p_keyed_max integer,
     out key text, out first bigint, out last bigint, out attempt integer, out room integer,
     out drained boolean, out moved boolean, out cancels boolean
 ) language plpgsql as $$
@@ -148,6 +153,7 @@ declare
     l record;
     v_rank_at timestamptz;
     v_end bigint;  -- up to here, positions may be taken
+    v_left integer;  -- so many of this lane
 begin
     select o.key, o.cursor, o.head_attempt, o.rank_at, o.priority, o.cancelled_last, t.last, t.round
     into l
@@ -159,6 +165,7 @@ begin
     v_end := l.last;
     attempt := case when l.key is null then 1 else l.head_attempt + 1 end;
     room := p_left;
+    v_left := least(p_left, case when l.key is not null then p_keyed_max end);
     drained := l.key is not null;
     moved := false;
     cancels := l.cursor <= l.cancelled_last;
@@ -177,10 +184,11 @@ begin
             select min(j.position) - 1 from inturn.job j
             where j.lane = p_lane and j.position >= l.cursor and j.round > p_gate));
     end if;
-    last := least(v_end, l.cursor + p_left - 1);
+    last := least(v_end, l.cursor + v_left - 1);
     if cancels then
-        select a.first, a.last, a.room into first, last, room
-        from inturn.around_cancelled(p_lane, l.key, l.cursor, v_end, p_left) a;
+        select a.first, a.last, case when l.key is null then a.room else p_left end
+        into first, last, room
+        from inturn.around_cancelled(p_lane, l.key, l.cursor, v_end, v_left) a;
     end if;
 end $$;
 
@@ -221,7 +229,7 @@ end $$;
 -- made as claim, which calls this, has them made.
 create or replace function inturn.lease_lanes(
     p_taken inturn.taken, p_queue text, p_worker text, p_aging double precision,
-    p_now timestamptz, p_until timestamptz
+    p_now timestamptz, p_until timestamptz, p_limited boolean
 ) returns inturn.claimed language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -268,7 +276,7 @@ begin
         head_attempt = case when l.key is not null then r.attempt else 0 end
     from unnest(p_taken.lanes, p_taken.lasts, p_taken.attempts) as r(lane, last, attempt)
     where l.id = r.lane;
-    insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled)
+    insert into inturn.lease (token, queue, worker, claimed_at, until, lanes, unsettled, limited)
     values (
         v_token, p_queue, p_worker, p_now, p_until,
         case
@@ -277,7 +285,7 @@ begin
                 where r.key is not null)
             else p_taken.lanes
         end,
-        p_taken.jobs);
+        p_taken.jobs, p_limited);
     if v_open then
         insert into inturn.run (token, lane, first, last, settled)
         select

@@ -18,11 +18,17 @@ with leased as (
     from inturn.parked where not delayed and token is null group by queue
 ), blocked as (
     select queue, count(*) as blocked from inturn.blocked group by queue
+), starts as (
+    select s.queue, sum(s.jobs)::bigint as starts
+    from inturn.start s
+    join inturn.queue q on q.name = s.queue
+    where s.started_at > $1 - make_interval(secs => q.rate_seconds) group by s.queue
 ), dead as (
     select queue, count(*) as dead from inturn.dead group by queue
 )
 select q.name, q.on_dead, q.depth_max, q.lane_depth_max, q.keep_done_seconds, q.aging_seconds,
-       q.gate, q.paused_by,
+       q.replay, q.suspects, q.running_max, q.rate, q.rate_seconds, q.local,
+       q.gate, q.paused_by, coalesce(s.starts, 0) as starts,
        n.waiting + coalesce(d.waiting, 0) + coalesce(p.waiting, 0) as waiting,
        coalesce(e.running, 0) as running,
        coalesce(d.scheduled, 0) + coalesce(p.scheduled, 0) as scheduled,
@@ -38,4 +44,5 @@ left join due u on u.queue = q.name
 left join parked p on p.queue = q.name
 left join blocked b on b.queue = q.name
 left join dead x on x.queue = q.name
+left join starts s on s.queue = q.name
 order by q.name

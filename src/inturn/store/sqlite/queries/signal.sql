@@ -1,12 +1,16 @@
 -- What someone who waits for a queue has to know: how often something became claimable, when the
--- next sleeper is due, and whether there is work now. Each is one look into an index.
+-- next sleeper is due, or the rate lets something start again, and whether there is work now. Each
+-- is one look into an index.
 select depth.woken,
        iif(queue.paused_at is not null, null, (
            select min(due_at) from (
                select min(run_at) as due_at from parked
                where queue = :queue and token is null and rank_at is null
                union all
-               select min(ready_at) from lane where queue = :queue and ready_at is not null))),
+               select min(ready_at) from lane where queue = :queue and ready_at is not null
+               union all
+               select min(started_at) + cast(queue.rate_seconds * 1000000 as integer) from start
+               where queue = :queue and queue.starts >= queue.rate))),
        queue.paused_at is null and (
            exists (select 1 from lane where queue = :queue and rank_at is not null
                    and suspect_last < head and round <= queue.gate)

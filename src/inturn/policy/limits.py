@@ -1,0 +1,32 @@
+"""The limits of a queue over all workers, and what code says of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inturn.model.lane import QueueSettings
+
+
+def limit_reached(settings: QueueSettings, *, running: int, starts: int) -> str | None:
+    """Say which limit of a queue lets nothing more start now, or nothing."""
+    if settings.running_max is not None and running >= settings.running_max:
+        return f"{running:,} of its jobs run, and at most {settings.running_max:,} may"
+    if settings.rate is not None and starts >= settings.rate:
+        return (
+            f"{starts:,} of its jobs started within {settings.rate_seconds:g} s, and at most "
+            f"{settings.rate:,} may"
+        )
+    return None
+
+
+def changed_settings(written: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings to write: what is declared otherwise than it was last written.
+
+    What a person has set since then holds, and so does what is declared no more.
+    """
+    return {
+        name: value
+        for name, value in declared.items()
+        if name not in written or written[name] != value
+    }
