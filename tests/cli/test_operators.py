@@ -10,7 +10,15 @@ import pytest
 
 from inturn.cli.text import short_id
 from inturn.model.job import JobState, NewJob
-from inturn.model.lane import LaneState, LaneView, OnDead, QueueSettings, QueueStatus
+from inturn.model.lane import (
+    LaneState,
+    LaneView,
+    OnDead,
+    QueueSettings,
+    QueueStatus,
+    Replay,
+    SuspectsRule,
+)
 from inturn.policy.verdict import Bury, Done
 from inturn.store.store import Store
 from tests.cli.support import NOWHERE, Cli, bury, halt_lane, settle_next
@@ -87,6 +95,36 @@ def test_set_changes_what_is_named_and_nothing_else(cli: Cli) -> None:
     assert cli("queues", "list").lines[1].split() == [
         "q", "halt", "none", "7", "30d", "1m30s", "0",
     ]  # fmt: skip
+
+
+def test_limits_and_rules_are_set_and_shown(cli: Cli) -> None:
+    cli("queues", "set", "q", "--running-max", "2", "--rate", "50/5m", "--replay", "none")
+    cli("queues", "set", "q", "--suspects", "again", "--local")
+    settings = QueueSettings(
+        running_max=2,
+        rate=50,
+        rate_seconds=300.0,
+        replay=Replay.NONE,
+        suspects=SuspectsRule.AGAIN,
+        local=True,
+    )
+    assert queue(cli, "q").settings == settings
+    shown = " ".join(cli("queues", "list").out.split())
+    assert "running max 2, rate 50/5m, replay none, suspects again, local" in shown
+    cli("queues", "set", "q", "--running-max", "none", "--rate", "none", "--replay", "tail")
+    cli("queues", "set", "q", "--suspects", "alone", "--no-local")
+    assert queue(cli, "q").settings == QueueSettings()
+    for wrong in ("50", "5m", "x/5m", "50/never"):
+        assert cli("queues", "set", "q", "--rate", wrong).code == 2
+
+
+def test_status_says_which_queue_is_at_its_limit(cli: Cli) -> None:
+    cli("queues", "set", "q", "--running-max", "1")
+    for _ in range(2):
+        cli.store(lambda store: store.enqueue([NewJob(kind="k", queue="q")]))
+    assert "limit" not in cli("status").out
+    cli.store(lambda store: store.claim("q", jobs_max=5, worker="w1"))
+    assert "q: at its limit: 1 of its jobs run, and at most 1 may" in cli("status").out
 
 
 def test_a_gate_is_opened(cli: Cli) -> None:

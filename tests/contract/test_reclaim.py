@@ -15,7 +15,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import LeaseLost
 from inturn.model.job import JobState
-from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.model.lane import LaneState, OnDead, QueueSettings, SuspectsRule
 from inturn.model.lease import Claim, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.policy.retry import crash_delay_seconds
@@ -366,3 +366,61 @@ async def test_clock_skew_loses_nothing(
     for key in ("a", "b", "c"):
         mine_now = [one.id for one in batch if one.key == key and not one.delay_seconds]
         assert [one for one in finished if one in set(mine_now)] == mine_now
+
+
+AGAIN = QueueSettings(suspects=SuspectsRule.AGAIN)
+
+
+async def test_where_suspects_run_again_they_need_nobody_out_of_their_way_the_first_time(
+    store: Store, clock: ManualClock
+) -> None:
+    await store.configure("default", AGAIN)
+    keyed = await enqueue(store, *jobs(3, key="a"))
+    plain = await enqueue(store, *jobs(3))
+    retried = await enqueue(store, job())
+    claims = await claim(store)
+    assert ids(claims) == [*keyed, *plain, *retried]
+    clock.advance(31)
+    assert await store.reclaim() == Reclaimed(leases=1, suspects=0)
+    assert not (await store.job(plain[0])).suspect
+    claims = await claim(store, suspects_max=0)
+    assert sorted(ids(claims)) == sorted([*keyed, *plain, *retried])
+    assert not any(one.lease.alone for one in claims)
+    assert set(attempts(claims)) == {1}
+    assert await store.check() == []
+
+
+async def test_where_suspects_run_again_one_whose_lease_runs_out_twice_runs_alone(
+    store: Store, clock: ManualClock
+) -> None:
+    """(001-06)"""
+    await store.configure("default", AGAIN)
+    first, *keyed = await enqueue(store, *jobs(3, key="a"))
+    *plain, done_one = await enqueue(store, *jobs(3))
+    await claim(store)
+    clock.advance(31)
+    await store.reclaim()
+    claims = await claim(store)
+    await settle(
+        store,
+        [
+            Settlement(one.lease, [Outcome(job, Done())])
+            for one in claims
+            for job in one.jobs[:1]
+            if job.id in (first, done_one)
+        ],
+    )
+    [new] = await enqueue(store, *jobs(1, key="a"))
+    clock.advance(31)
+    assert (await store.reclaim()).suspects == 4
+    for _ in range(2):
+        suspects = await claim(store, suspects_max=10)
+        alone = [one for one in suspects if one.lease.alone]
+        assert all(len(one.jobs) == 1 for one in alone)
+        assert sorted(ids(alone)) == sorted([keyed[0], *plain])
+        clock.advance(31)
+        await store.reclaim()
+        clock.advance(600)
+    assert (await store.job(plain[0])).attempt == 2  # counted, for it was alone
+    assert not (await store.job(new)).suspect
+    assert await store.check() == []

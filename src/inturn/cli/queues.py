@@ -19,7 +19,7 @@ from inturn.cli.options import (
 )
 from inturn.cli.session import Session, find_queue
 from inturn.cli.text import Cell, fields, name_text, plain, seconds_text, table
-from inturn.model.lane import OnDead, QueueSettings, QueueStatus
+from inturn.model.lane import OnDead, QueueSettings, QueueStatus, Replay, SuspectsRule
 from inturn.store.store import Store
 
 app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
@@ -31,6 +31,7 @@ _HEADS = (
     ">lane max",
     ">keep done",
     ">aging",
+    "more",
     ">gate",
     "paused by…",
 )
@@ -42,6 +43,16 @@ def _limit(text: str) -> Any:
         return text if text == "none" else int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a whole number nor 'none'.") from None
+
+
+def _rate(text: str) -> Any:
+    """Return how many jobs start in how many seconds, or "none"."""
+    number, slash, time = text.partition("/")
+    if text == "none":
+        return text
+    if not (slash and number.isdecimal()):
+        raise typer.BadParameter(f"{text!r} is neither so many jobs in a time, 50/5m, nor 'none'.")
+    return int(number), seconds(time)
 
 
 @app.command("list", epilog=examples("inturn queues list"))
@@ -58,7 +69,9 @@ def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption 
 @app.command(
     "set",
     epilog=examples(
-        "inturn queues set orders --on-dead halt", "inturn queues set orders --depth-max none"
+        "inturn queues set orders --on-dead halt",
+        "inturn queues set orders --depth-max none",
+        "inturn queues set lightspeed --rate 50/5m --running-max 2",
     ),
 )
 def set_(
@@ -85,6 +98,34 @@ def set_(
             "--aging", parser=seconds, metavar="TIME", help="Waiting that equals one priority."
         ),
     ] = None,
+    running_max: Annotated[
+        Any,
+        typer.Option(
+            parser=_limit, metavar="N|none", help="Most jobs that run at once, over all workers."
+        ),
+    ] = None,
+    rate: Annotated[
+        Any,
+        typer.Option(
+            parser=_rate,
+            metavar="N/TIME|none",
+            help="Most jobs that start in a time, over all workers: 50/5m.",
+        ),
+    ] = None,
+    replay: Annotated[
+        Replay | None,
+        typer.Option(
+            help="After a crash: run the end of a key's lane again, or no job whose next has begun."
+        ),
+    ] = None,
+    suspects: Annotated[
+        SuspectsRule | None,
+        typer.Option(help="Jobs whose worker was lost run alone, or again like any other."),
+    ] = None,
+    local: Annotated[
+        bool | None,
+        typer.Option("--local/--no-local", help="Only workers that name it claim from it."),
+    ] = None,
     app: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -97,9 +138,15 @@ def set_(
         "lane_depth_max": lane_depth_max,
         "keep_done_seconds": keep_done_seconds,
         "aging_seconds": aging_seconds,
+        "running_max": running_max,
+        "rate": rate if rate in (None, "none") else rate[0],
+        "rate_seconds": rate if rate in (None, "none") else rate[1],
+        "replay": replay,
+        "suspects": suspects,
+        "local": local,
     }
     changes = {
-        name: None if value == "none" else value
+        name: None if value == "none" and not isinstance(value, Replay) else value
         for name, value in given.items()
         if value is not None
     }
@@ -191,6 +238,11 @@ def _fields(settings: QueueSettings) -> list[tuple[str, Cell]]:
         ("lane depth max", _limit_text(settings.lane_depth_max)),
         ("keep done", seconds_text(settings.keep_done_seconds)),
         ("aging", seconds_text(settings.aging_seconds)),
+        ("running max", _limit_text(settings.running_max)),
+        ("rate", _rate_text(settings)),
+        ("replay", str(settings.replay)),
+        ("suspects", str(settings.suspects)),
+        ("local", "yes" if settings.local else "no"),
     ]
 
 
@@ -198,10 +250,30 @@ def _limit_text(limit: int | None) -> str:
     return "none" if limit is None else f"{limit:,}"
 
 
+def _seldom(settings: QueueSettings) -> str:
+    """Say what most queues do not have."""
+    default = QueueSettings()
+    said = [
+        f"running max {settings.running_max:,}" if settings.running_max else "",
+        f"rate {_rate_text(settings)}" if settings.rate else "",
+        f"replay {settings.replay}" if settings.replay != default.replay else "",
+        f"suspects {settings.suspects}" if settings.suspects != default.suspects else "",
+        "local" if settings.local else "",
+    ]
+    return ", ".join(one for one in said if one)
+
+
+def _rate_text(settings: QueueSettings) -> str:
+    if settings.rate is None or settings.rate_seconds is None:
+        return "none"
+    return f"{settings.rate:,}/{seconds_text(settings.rate_seconds)}"
+
+
 def _cells(status: QueueStatus) -> tuple[Cell, ...]:
     return (
         name_text(status.name),
-        *(value for _, value in _fields(status.settings)),
+        *(value for _, value in _fields(status.settings)[:5]),
+        _seldom(status.settings),
         str(status.gate),
         name_text(status.paused_by),
     )

@@ -137,6 +137,7 @@ def _note(status: QueueStatus) -> str:
         f"{count(status.halted, 'lane')} halted (`inturn lanes list {name} --state halted`)"
         if status.halted
         else "",
+        f"at its limit: {status.limit_reached}" if status.limit_reached and status.waiting else "",
         f"open up to round {status.gate}" if status.gate else "",
         f"at most {count(settings.depth_max, 'job')}" if settings.depth_max else "",
         f"at most {settings.lane_depth_max:,} of one key" if settings.lane_depth_max else "",

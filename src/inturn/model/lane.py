@@ -10,7 +10,6 @@ import msgspec
 
 from inturn.model import bounds
 
-
 NODE = "node:"
 """What the name of a node's queue begins with."""
 

@@ -25,8 +25,11 @@ def changed_settings(written: Mapping[str, Any], declared: Mapping[str, Any]) ->
 
     What a person has set since then holds, and so does what is declared no more.
     """
-    return {
+    changed = {
         name: value
         for name, value in declared.items()
         if name not in written or written[name] != value
     }
+    if changed.keys() & {"rate", "rate_seconds"}:  # two halves of one number
+        changed |= {name: declared[name] for name in ("rate", "rate_seconds")}
+    return changed

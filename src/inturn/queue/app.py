@@ -10,12 +10,29 @@ from dataclasses import replace
 from functools import partial
 from inspect import isclass, signature
 from types import FrameType, TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from inturn.model import bounds
-from inturn.model.admissible import check_name, check_number, check_whole, listed, shown
+from inturn.model.admissible import (
+    check_declared,
+    check_name,
+    check_number,
+    check_whole,
+    listed,
+    shown,
+)
 from inturn.model.callables import yields
 from inturn.model.clock import Clock
+from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.model.job import Ticket as Accepted
@@ -226,6 +243,49 @@ class App(ExtensibleApp):
         self.jobs[kind] = job
         return job
 
+    # Queues
+
+    def queue(self, name: str, **settings: Unpack[QueueDeclaration]) -> str:
+        """Say how a queue behaves: ``app.queue("orders", on_dead="halt", rate=(50, "5m"))``.
+
+        Written to the store when a worker starts or the app is first used, if it is not what code
+        said last: what a person has set with ``inturn queues set`` holds until the code changes. A
+        setting that is not named stays as it is. Returns the name.
+
+        - ``on_dead``: after a job of a key dies, "skip" to its next, or "halt" its lane;
+        - ``replay``: "none" starts the next job of a key only when its predecessor is committed;
+        - ``suspects``: "again" runs jobs whose worker died again at once, beside others;
+        - ``running_max``: how many run at once, over all workers;
+        - ``rate``: how many start in a time, over all workers: ``(50, "5m")``;
+        - ``depth_max``, ``lane_depth_max``: how many jobs it holds, and how many of one key;
+        - ``keep_done``, ``aging``: as ``inturn queues set`` has them, in seconds or as "7d";
+        - ``local``: only workers that name it claim from it.
+
+        None takes a limit away.
+        """
+        check_name("queue", name, bounds.QUEUE_CHARS_MAX)
+        given = _plain_settings(settings)
+        check_declared(given)
+        self.connections.declared.setdefault(name, {}).update(given)
+        return name
+
+    def limit(
+        self,
+        name: str,
+        *,
+        rate: int | None = None,
+        per: float | str | None = None,
+        running: int | None = None,
+    ) -> str:
+        """Limit a queue: ``app.limit("lightspeed", rate=50, per="5m", running=2)``.
+
+        A job comes under it by ``queue="lightspeed"``.
+        """
+        if (rate is None) is not (per is None):
+            raise BadInput('a limit starts so many jobs in a time: rate=50, per="5m".')
+        pace = None if rate is None or per is None else (rate, per)
+        return self.queue(name, rate=pace, running_max=running)
+
     # Hooks
 
     def on_start(self, function: AnyHook) -> AnyHook:
@@ -373,6 +433,44 @@ class App(ExtensibleApp):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+class QueueDeclaration(TypedDict, total=False):
+    """What code may say of a queue."""
+
+    on_dead: Literal["skip", "halt"]
+    replay: Literal["tail", "none"]
+    suspects: Literal["alone", "again"]
+    running_max: int | None
+    rate: tuple[int, float | str] | None
+    depth_max: int | None
+    lane_depth_max: int | None
+    keep_done: float | str
+    aging: float | str
+    local: bool
+
+
+def _plain_settings(declared: QueueDeclaration) -> dict[str, Any]:
+    """Return what is declared as settings of ``QueueSettings``, as JSON has them."""
+    given: dict[str, Any] = dict(declared)
+    for name in ("keep_done", "aging"):
+        if name in given:
+            given[f"{name}_seconds"] = _seconds(given.pop(name))
+    if "rate" in given:
+        rate = given["rate"]
+        if rate is not None and not (isinstance(rate, tuple) and len(rate) == 2):
+            raise BadInput(f'a rate is so many jobs in a time, (50, "5m"), not {shown(rate)}.')
+        number, per = rate or (None, None)
+        given |= {"rate": number, "rate_seconds": None if per is None else _seconds(per)}
+    return {name: str(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def _seconds(time: float | str) -> float:
+    """Return the seconds of "5m", or of a number."""
+    if isinstance(time, str):
+        return parse_duration(time)
+    check_number("a time", time, 0.0, bounds.RATE_SECONDS_MAX)
+    return float(time)
 
 
 async def _enqueued_within(store: Store, *, connection: Any, jobs: list[NewJob]) -> list[Accepted]:

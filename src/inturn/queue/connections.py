@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from inturn.store.store import Store
 
 Answer = TypeVar("Answer")
 Loop = asyncio.AbstractEventLoop
+Declarations = Mapping[str, Mapping[str, Any]]
 
 LOOK_SECONDS = 0.05
 """How often a close that waits for another loop looks whether that loop still runs."""
@@ -47,15 +48,16 @@ class OpenStore:
         self.is_left = False  # nobody comes any more: the last to leave closes it
         self._opening = asyncio.Lock()
 
-    async def opened(self) -> Store:
-        """Return the store, open."""
+    async def opened(self, declared: Declarations) -> Store:
+        """Return the store, open, with what code says of its queues written."""
         if not self.is_open:
             if self.loop is None and asyncio.get_running_loop() is not bridge():
-                await on_bridge(self.opened())  # one loop, so that one lock serves all
+                await on_bridge(self.opened(declared))  # one loop, so that one lock serves all
             else:
                 async with self._opening:
                     if not self.is_open:
                         await self.store.open()
+                        await self.store.declare(declared)
                         self.is_open = True
         return self.store
 
@@ -84,6 +86,7 @@ class Connections:
 
     def __init__(self, url: str, clock: Clock | None) -> None:
         self._lock = threading.Lock()
+        self.declared: dict[str, dict[str, Any]] = {}  # the settings of queues, as code has them
         self._by_loop: dict[Loop, OpenStore] = {}
         self._shared: OpenStore | None = None  # if it serves every loop
         self.use(url, clock)
@@ -119,7 +122,10 @@ class Connections:
         if open_store is None:
             return await on_bridge(self.run(verb))
         try:
-            return await verb(open_store.store if open_store.is_open else await open_store.opened())
+            store = open_store.store
+            if not open_store.is_open:
+                store = await open_store.opened(self.declared)
+            return await verb(store)
         finally:
             await self._give_back(open_store)
 

@@ -10,7 +10,7 @@ from inturn.store.sqlite.rows import Micros, micros_of_seconds
 
 def places(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> int:
     """Return how many jobs of a queue with limits may start now."""
-    left = []
+    left: list[int] = []
     if queue.running_max is not None:
         statement = "select coalesce(sum(unsettled), 0) from lease where queue = ? and limited"
         left.append(queue.running_max - connection.execute(statement, (queue.name,)).fetchone()[0])
@@ -38,7 +38,7 @@ def _pass(connection: sqlite3.Connection, queue: str, since: Micros) -> int:
     passed = connection.execute(
         "delete from start where queue = ? and started_at <= ? returning jobs", (queue, since)
     ).fetchall()
-    count = sum(jobs for [jobs] in passed)
+    count: int = sum(jobs for [jobs] in passed)
     if count:
         connection.execute("update queue set starts = starts - ? where name = ?", (count, queue))
     return count

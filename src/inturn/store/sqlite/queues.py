@@ -52,9 +52,7 @@ def configure(
 
 def _limit(connection: sqlite3.Connection, queue: str, settings: QueueSettings) -> None:
     """Count what runs now, or no longer; forget starts where there is no rate; wake who waits."""
-    connection.execute(
-        "update lease set limited = ? where queue = ?", (settings.is_limited, queue)
-    )
+    connection.execute("update lease set limited = ? where queue = ?", (settings.is_limited, queue))
     if settings.rate is None:
         connection.execute("delete from start where queue = ?", (queue,))
         connection.execute("update queue set starts = 0 where name = ?", (queue,))

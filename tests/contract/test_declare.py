@@ -1,0 +1,79 @@
+"""What code says of its queues: written when it changed, so that what a person has set holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inturn.model.errors import BadInput
+from inturn.model.lane import OnDead, QueueSettings
+from inturn.store.store import Store
+from tests.contract.support import enqueue, jobs, queue_status
+
+
+async def test_what_code_says_is_written_once_and_left_to_a_person_then(
+    store: Store, other_store: Store
+) -> None:
+    said = {"orders": {"on_dead": "halt", "running_max": 2}}
+    await store.declare(said)
+    written = QueueSettings(on_dead=OnDead.HALT, running_max=2)
+    assert (await store.settings())["orders"] == written
+    set_by_hand = QueueSettings(on_dead=OnDead.HALT, running_max=9, depth_max=5)
+    await other_store.configure("orders", set_by_hand)
+    await store.declare(said)
+    assert (await queue_status(store, "orders")).settings == set_by_hand
+
+
+async def test_only_what_changed_in_the_code_is_written(store: Store) -> None:
+    await store.declare({"orders": {"running_max": 2, "keep_done_seconds": 60.0}})
+    await store.configure("orders", QueueSettings(running_max=9, keep_done_seconds=1.0))
+    await store.declare({"orders": {"running_max": 2, "keep_done_seconds": 90.0}})
+    assert (await store.settings())["orders"] == QueueSettings(
+        running_max=9, keep_done_seconds=90.0
+    )
+    await store.declare({"orders": {"running_max": None}})
+    assert (await store.settings())["orders"] == QueueSettings(keep_done_seconds=90.0)
+
+
+async def test_two_programs_that_say_different_things_of_a_queue_do_not_undo_each_other(
+    store: Store, other_store: Store
+) -> None:
+    for _ in range(2):
+        await store.declare({"orders": {"running_max": 2}})
+        await other_store.declare({"orders": {"on_dead": "halt"}})
+    assert (await store.settings())["orders"] == QueueSettings(on_dead=OnDead.HALT, running_max=2)
+    await store.configure("orders", QueueSettings())
+    await store.declare({"orders": {"running_max": 2}})
+    await other_store.declare({"orders": {"on_dead": "halt"}})
+    assert (await store.settings())["orders"] == QueueSettings()
+
+
+async def test_declared_limits_hold(store: Store) -> None:
+    await enqueue(store, *jobs(5, queue="lightspeed"))
+    await store.declare({"lightspeed": {"rate": 3, "rate_seconds": 300.0}})
+    claims = await store.claim("lightspeed", jobs_max=9, worker="w1")
+    assert sum(len(one.jobs) for one in claims) == 3
+    assert await store.check() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"colour": "red"},
+        {"on_dead": "explode"},
+        {"replay": "often"},
+        {"suspects": "never"},
+        {"rate": 5},
+        {"rate": 0, "rate_seconds": 1.0},
+        {"rate": 5, "rate_seconds": 0.0},
+        {"running_max": 0},
+        {"running_max": "2"},
+        {"local": "yes"},
+    ],
+    ids=str,
+)
+async def test_settings_that_cannot_be_are_refused(store: Store, wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        await store.declare({"orders": wrong})
+    assert await store.settings() == {}

@@ -1,0 +1,98 @@
+"""Queues in code: what an app says of them reaches the store when the app is first used."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from inturn import App
+from inturn.model.errors import BadInput
+from inturn.model.lane import OnDead, QueueSettings, Replay, SuspectsRule
+from inturn.worker.worker import Worker
+
+
+def declared(url: str) -> App:
+    app = App(url)
+    app.queue("orders", on_dead="halt", replay="none", suspects="again", keep_done="7d", aging=5)
+    app.limit("lightspeed", rate=50, per="5m", running=2)
+
+    @app.job(queue="lightspeed")
+    async def push(item: int) -> None: ...
+
+    return app
+
+
+SETTINGS = {
+    "orders": QueueSettings(
+        on_dead=OnDead.HALT,
+        replay=Replay.NONE,
+        suspects=SuspectsRule.AGAIN,
+        keep_done_seconds=7 * 86_400.0,
+        aging_seconds=5.0,
+    ),
+    "lightspeed": QueueSettings(running_max=2, rate=50, rate_seconds=300.0),
+}
+
+
+async def settings(app: App) -> dict[str, QueueSettings]:
+    return await app.run(lambda store: store.settings())
+
+
+async def test_what_is_declared_is_written_when_the_app_first_submits(url: str) -> None:
+    async with declared(url) as app:
+        await app.jobs["push"].submit(item=1)
+        assert await settings(app) == SETTINGS
+
+
+def test_it_is_written_when_code_that_is_not_async_submits(url: str) -> None:
+    app = declared(url)
+    app.jobs["push"].submit_sync(item=1)
+    assert app.sync(settings(app)) == SETTINGS
+    app.sync(app.close())
+
+
+async def test_it_is_written_when_a_worker_starts(url: str) -> None:
+    async with declared(url) as app:
+        await Worker(app).run(until_empty=True)
+        assert await settings(app) == SETTINGS
+
+
+async def test_what_a_person_has_set_holds_until_the_code_changes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/work.db"
+    async with declared(url) as app:
+        by_hand = QueueSettings(rate=10, rate_seconds=60.0)
+        await app.run(lambda store: store.configure("lightspeed", by_hand))
+        assert (await settings(app))["lightspeed"] == by_hand
+    async with declared(url) as app:
+        assert (await settings(app))["lightspeed"] == by_hand
+    changed = declared(url)
+    changed.limit("lightspeed", rate=40, per="5m", running=2)
+    async with changed:
+        now = (await settings(changed))["lightspeed"]
+    assert now == QueueSettings(rate=40, rate_seconds=300.0)
+
+
+async def test_many_apps_may_start_at_once(url: str) -> None:
+    apps = [declared(url) for _ in range(5)]
+    await asyncio.gather(*(app.open() for app in apps))
+    assert await settings(apps[0]) == SETTINGS
+    for app in apps:
+        await app.close()
+
+
+def test_what_a_queue_cannot_be_is_refused_where_it_is_declared() -> None:
+    app = App("sqlite:///:memory:")
+    with pytest.raises(BadInput, match="so many jobs in a time"):
+        app.queue("orders", rate=50)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="no length of time"):
+        app.queue("orders", rate=(50, "often"))
+    with pytest.raises(BadInput, match="a queue has the settings"):
+        app.queue("orders", colour="red")  # type: ignore[call-arg]
+    with pytest.raises(BadInput, match="so many jobs in a time"):
+        app.limit("orders", rate=50)
+    with pytest.raises(BadInput, match="running_max is 0"):
+        app.limit("orders", running=0)
+    with pytest.raises(BadInput, match="on_dead"):
+        app.queue("orders", on_dead="explode")  # type: ignore[arg-type]
