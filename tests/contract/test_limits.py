@@ -1,4 +1,4 @@
-"""Limits of a queue over all workers: how many of its jobs run at once, and how many start in a time.
+"""Limits of a queue over all workers: how many jobs run at once, and how many start in a time.
 
 Promise P18 of ARCHITECTURE.md.
 """

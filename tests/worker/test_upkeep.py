@@ -11,9 +11,9 @@ import pytest
 from inturn.model.errors import StoreBusy
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
+from inturn.model.lease import Pruned
 from inturn.model.worker_events import PruneFailed, WorkerEvent
 from inturn.queue.app import App
-from inturn.store.store import Pruned
 from inturn.worker import background
 from inturn.worker.background import PRUNE_SECONDS, prune_for_ever
 from tests.worker.conftest import until, working

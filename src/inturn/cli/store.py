@@ -11,9 +11,9 @@ from inturn.cli.exits import ExitCode
 from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.session import Session, connected
 from inturn.cli.text import count, plain
+from inturn.model.lease import Pruned
 from inturn.store.address import without_password
 from inturn.store.schema import ENGINE, installed_schemas
-from inturn.store.store import Pruned
 
 app = typer.Typer(help="Make, upgrade, check and prune a store's tables.", no_args_is_help=True)
 

@@ -60,3 +60,15 @@ class Reclaimed(msgspec.Struct, frozen=True, kw_only=True):
     leases: int = 0
     suspects: int = 0  # jobs that will now be leased alone
     buried: int = 0  # jobs that killed their worker too often
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prune took away."""
+
+    jobs: int = 0
+    lanes: int = 0
+    cancelled: int = 0
+    results: int = 0
+    dedupes: int = 0
+    stats: int = 0
+    workers: int = 0

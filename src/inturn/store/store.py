@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_by,
@@ -40,7 +38,7 @@ from inturn.model.admissible import (
 )
 from inturn.model.job import UNFINISHED, DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
-from inturn.model.lease import Claim, Lease, Reclaimed
+from inturn.model.lease import Claim, Lease, Pruned, Reclaimed
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.limits import changed_settings
 from inturn.policy.settlement import Settlement
@@ -51,18 +49,6 @@ from inturn.store.paging import Asked, Page, check_rows_max
 from inturn.store.queries import Query, Row
 from inturn.store.schema import Schema
 from inturn.store.transaction import Transaction
-
-
-class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prune took away."""
-
-    jobs: int = 0
-    lanes: int = 0
-    cancelled: int = 0
-    results: int = 0
-    dedupes: int = 0
-    stats: int = 0
-    workers: int = 0
 
 
 class Store(Engine):

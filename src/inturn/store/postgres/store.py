@@ -17,7 +17,7 @@ from inturn.model.clock import Clock
 from inturn.model.errors import BadInput, StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
-from inturn.model.lease import Claim, Lease, Reclaimed, Wish
+from inturn.model.lease import Claim, Lease, Pruned, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.change import Checked
@@ -34,7 +34,7 @@ from inturn.store.postgres.transaction import PostgresTransaction
 from inturn.store.postgres.upkeep import check, prune
 from inturn.store.queries import Query, Row, slices
 from inturn.store.schema import Schema, check_version, migrations_of
-from inturn.store.store import Pruned, Store
+from inturn.store.store import Store
 
 LOCKED_SECONDS = (0.01, 0.04, 0.2)
 """How long to wait before asking again for leases that somebody has locked, each time."""

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import asyncpg
 
+from inturn.model.lease import Pruned
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.sql import query
-from inturn.store.store import Pruned
 
 LANES_TOGETHER = 1_000
 ROWS_TOGETHER = 5_000

@@ -17,7 +17,7 @@ from inturn.model.clock import Clock, SystemClock
 from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
-from inturn.model.lease import Claim, Lease, Reclaimed, Wish
+from inturn.model.lease import Claim, Lease, Pruned, Reclaimed, Wish
 from inturn.model.worker import Stat, WorkerView
 from inturn.policy.settling import Settling
 from inturn.store.change import Checked
@@ -58,7 +58,7 @@ from inturn.store.sqlite.rows import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
 from inturn.store.sqlite.waiters import Waiters
 from inturn.store.sqlite.writer import Result, Work, Writer
-from inturn.store.store import Pruned, Store
+from inturn.store.store import Store
 from inturn.store.transaction import Transaction
 
 
