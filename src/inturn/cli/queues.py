@@ -55,6 +55,36 @@ def _rate(text: str) -> Any:
     return int(number), seconds(time)
 
 
+RunningMaxOption = Annotated[
+    Any,
+    typer.Option(
+        parser=_limit, metavar="N|none", help="Most jobs that run at once, over all workers."
+    ),
+]
+RateOption = Annotated[
+    Any,
+    typer.Option(
+        parser=_rate,
+        metavar="N/TIME|none",
+        help="Most jobs that start in a time, over all workers: 50/5m.",
+    ),
+]
+ReplayOption = Annotated[
+    Replay | None,
+    typer.Option(
+        help="After a crash: run the end of a key's lane again, or no job whose next has begun."
+    ),
+]
+SuspectsOption = Annotated[
+    SuspectsRule | None,
+    typer.Option(help="Jobs whose worker was lost run alone, or again like any other."),
+]
+LocalOption = Annotated[
+    bool | None,
+    typer.Option("--local/--no-local", help="Only workers that name it claim from it."),
+]
+
+
 @app.command("list", epilog=examples("inturn queues list"))
 def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List queues and their settings. For what is in them: inturn status."""
@@ -98,34 +128,11 @@ def set_(
             "--aging", parser=seconds, metavar="TIME", help="Waiting that equals one priority."
         ),
     ] = None,
-    running_max: Annotated[
-        Any,
-        typer.Option(
-            parser=_limit, metavar="N|none", help="Most jobs that run at once, over all workers."
-        ),
-    ] = None,
-    rate: Annotated[
-        Any,
-        typer.Option(
-            parser=_rate,
-            metavar="N/TIME|none",
-            help="Most jobs that start in a time, over all workers: 50/5m.",
-        ),
-    ] = None,
-    replay: Annotated[
-        Replay | None,
-        typer.Option(
-            help="After a crash: run the end of a key's lane again, or no job whose next has begun."
-        ),
-    ] = None,
-    suspects: Annotated[
-        SuspectsRule | None,
-        typer.Option(help="Jobs whose worker was lost run alone, or again like any other."),
-    ] = None,
-    local: Annotated[
-        bool | None,
-        typer.Option("--local/--no-local", help="Only workers that name it claim from it."),
-    ] = None,
+    running_max: RunningMaxOption = None,
+    rate: RateOption = None,
+    replay: ReplayOption = None,
+    suspects: SuspectsOption = None,
+    local: LocalOption = None,
     app: AppOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,

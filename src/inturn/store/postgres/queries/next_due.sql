@@ -1,7 +1,7 @@
 -- When the next delayed job or retry of these queues is due, a lane is to be looked at again, or a
--- rate lets something start again, and what time it is there. What was due by $2, a time for each queue, is known and does not
--- count: it is still there because nobody here may take it. One look into an index for each queue
--- and kind of wait.
+-- rate lets something start again, and what time it is there. What was due by $2, a time for each
+-- queue, is known and does not count: it is still there because nobody here may take it. One look
+-- into an index for each queue and kind of wait.
 select min(least(delayed.run_at, parked.run_at, suspect.run_at, asleep.ready_at,
                  unsure.look_at, place.free_at)) as due,
        clock_timestamp() as now
