@@ -296,6 +296,12 @@ def log_after_done(kind: str, job: UUID, verdict: object) -> None:
     )
 
 
+def log_duty_failed(name: str, error: BaseException) -> None:
+    """Say that a background duty failed; it is called again."""
+    log = logging.getLogger(WORKER)
+    log.error("duty %r failed, and is called again", name, exc_info=error)
+
+
 def log_result_lost(kind: str, job: UUID, why: str) -> None:
     """Say that a job is done and what it returned cannot be kept."""
     logging.getLogger(WORKER).warning(

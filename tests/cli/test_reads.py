@@ -90,6 +90,9 @@ def test_workers_are_listed_with_those_that_fell_silent(
     monkeypatch.setattr("inturn.cli.status.WORKER_SEEN_SECONDS", -1.0)
     assert " ago " in sqlite_cli("workers").out
     assert sqlite_cli.json("workers")["workers"][0]["silent"] is True
+    sqlite_cli.store(lambda store: store.hold("sweep", worker="w1", seconds=60))
+    heads, row = rows(sqlite_cli("workers").out)
+    assert (heads[-1], row[-1]) == ("duties", "sweep")
 
 
 # Jobs

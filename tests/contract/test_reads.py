@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from uuid import UUID
 
@@ -188,6 +189,42 @@ async def test_a_worker_that_left_is_not_listed_and_keeps_its_leases(
     assert [one.id for one in await other_store.workers()] == ["w2"]
     assert (await store.job(made)).worker == "w1"
     await settle(store, done([claimed]))
+
+
+async def test_a_duty_is_held_by_one_worker_until_its_time_is_over_or_it_leaves(
+    store: Store, other_store: Store, clock: ManualClock
+) -> None:
+    for name in ("w1", "w2"):
+        await store.beat(WorkerView(id=name, host="h", pid=1, version="v"))
+
+    async def holders() -> dict[str, tuple[str, ...]]:
+        return {one.id: one.duties for one in await other_store.workers()}
+
+    assert await store.hold("sweep", worker="w1", seconds=30)
+    assert await store.hold("count", worker="w1", seconds=30)
+    assert not await other_store.hold("sweep", worker="w2", seconds=30)
+    clock.advance(20)
+    assert await store.hold("sweep", worker="w1", seconds=30), "prolonged"
+    clock.advance(20)
+    assert not await other_store.hold("sweep", worker="w2", seconds=30)
+    assert await holders() == {"w1": ("sweep",), "w2": ()}
+    assert await other_store.hold("count", worker="w2", seconds=0.5), "its time is over"
+    await store.leave("w1")
+    assert await other_store.hold("sweep", worker="w2", seconds=30)
+    assert not await store.hold("sweep", worker="w1", seconds=30)
+    assert await holders() == {"w2": ("count", "sweep")}
+    await store.leave("w2")
+
+
+async def test_only_one_of_many_that_ask_at_once_holds_a_duty(
+    store: Store, other_store: Store
+) -> None:
+    asked = [
+        one.hold("sweep", worker=f"{n}{name}", seconds=30)
+        for n in range(10)
+        for name, one in (("a", store), ("b", other_store))
+    ]
+    assert sum(await asyncio.gather(*asked)) == 1
 
 
 async def test_what_was_settled_is_counted_per_kind_and_minute(

@@ -69,7 +69,7 @@ def workers(app: AppOption = None, store: StoreOption = None, as_json: JsonOptio
                 for worker in found
             ]
         },
-        table(_WORKER_HEADS, [_worker_cells(worker, now) for worker in found])
+        _worker_table(found, now)
         if found
         else f"No workers. Start one: `{_work_command(session)}`",
     )
@@ -171,6 +171,19 @@ def _is_silent(worker: WorkerView, now: datetime) -> bool:
     """Whether a worker was not heard of for so long that it is probably dead."""
     seen_at = worker.seen_at
     return seen_at is not None and (now - seen_at).total_seconds() > WORKER_SEEN_SECONDS
+
+
+def _worker_table(found: list[WorkerView], now: datetime) -> RenderableType:
+    """Return the workers, with the duties that some do alone, if any do."""
+    has_duties = any(worker.duties for worker in found)
+    heads = [*_WORKER_HEADS, *["duties…"] * has_duties]
+    return table(
+        heads,
+        [
+            [*_worker_cells(one, now), *[name_text(" ".join(one.duties))] * has_duties]
+            for one in found
+        ],
+    )
 
 
 def _worker_cells(worker: WorkerView, now: datetime) -> tuple[Cell, ...]:

@@ -20,6 +20,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     running: int = 0
+    duties: tuple[str, ...] = ()  # that it alone does; set by the store
     process: str = ""  # names the process on its machine; empty where that cannot be said
     started_at: datetime | None = None  # set by the store
     seen_at: datetime | None = None  # set by the store

@@ -40,6 +40,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.connections import Connections
 from inturn.queue.context import Context
+from inturn.queue.duty import Duty, DutyFunction
 from inturn.queue.extensions import ExtensibleApp
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
@@ -110,6 +111,7 @@ class App(ExtensibleApp):
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
         self.schemas: list[Schema] = []
+        self.duties: dict[str, Duty] = {}
         self.connections = Connections(url, clock)
         self.mark = object()  # the same in the copies of it that workers have
 
@@ -401,6 +403,26 @@ class App(ExtensibleApp):
         if schema not in self.schemas:
             self.schemas.append(schema)
         return schema
+
+    def duty(
+        self, name: str, function: DutyFunction, *, every_seconds: float, alone: bool = True
+    ) -> None:
+        """Have workers call ``async def function(store, held_until)`` again and again, beside jobs.
+
+        It is called every so many seconds, or when it says: it may return in how many. It runs on
+        the worker's background thread, where heartbeats run: it must not block. The store is that
+        thread's. One that fails is named in the log, once, and is called again.
+
+        - ``alone``: by one worker at a time, of all that share the store. It holds the duty for its
+          lease, and prolongs that; when it dies another takes over;
+        - ``held_until``: by this machine's clock: when nobody else may do it yet. A call that takes
+          longer is cancelled, so do much work in steps and return 0 between them.
+        """
+        if name in self.duties:
+            raise BadInput(f"there are two duties {name!r} in this app. Give one another name.")
+        self.duties[name] = Duty(
+            name=name, function=function, every_seconds=every_seconds, alone=alone
+        )
 
     def spare_store(self) -> Store:
         """Return the store once more, not open: for a thread of its own."""

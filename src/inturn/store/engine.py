@@ -57,6 +57,9 @@ class Engine:
     async def _beat(self, worker: WorkerView) -> None:
         raise NotImplementedError
 
+    async def _hold(self, duty: str, worker: str, seconds: float) -> bool:
+        raise NotImplementedError
+
     async def _leave(self, worker: str) -> None:
         raise NotImplementedError
 

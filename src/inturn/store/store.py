@@ -271,8 +271,19 @@ class Store(Engine):
         check_worker(worker)
         await self._beat(worker)
 
+    async def hold(self, duty: str, *, worker: str, seconds: float) -> bool:
+        """Let one worker do a background duty, for so long; say whether this one may.
+
+        Who holds a duty prolongs that by asking again. Others may when the time is over, or when
+        the holder has left.
+        """
+        check_name("duty", duty, bounds.KIND_CHARS_MAX)
+        check_name("worker", worker, bounds.WORKER_CHARS_MAX)
+        check_number("seconds", seconds, 0.001, bounds.LEASE_SECONDS_MAX)
+        return await self._hold(duty, worker, seconds)
+
     async def leave(self, worker: str) -> None:
-        """Say that a worker has ended, so that it is listed no more. Its leases stay as they are.
+        """Say that a worker has ended: it is listed no more, and holds no duty. Its leases stay.
 
         One that dies cannot say it, and is listed as last seen until it is pruned.
         """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from inturn.model.errors import StoreError
 from inturn.model.worker_events import PruneFailed
 from inturn.store.store import Store
+from inturn.worker.duties import DutyCalls
 from inturn.worker.health import HealthServer
 from inturn.worker.heartbeat import UNUSABLE, Heartbeat
 from inturn.worker.stop import STOP_NOW_SECONDS
@@ -27,7 +28,7 @@ PRUNE_SECONDS = 300.0
 
 
 class Background:
-    """One thread with one loop and a store of its own: heartbeat, prunes, watchdog, health server.
+    """One thread with a loop and a store of its own: heartbeat, watchdog, health, prunes, duties.
 
     What its coroutines find they write to ``worker.health``, or to the inbox that a step reads.
     """
@@ -91,6 +92,8 @@ class Background:
         self._spawn(self.watchdog.run())
         self._spawn(heartbeat.run())
         self._spawn(prune_for_ever(self._worker, store))
+        for duty in self._worker.app.duties.values():
+            self._spawn(DutyCalls(self._worker, store, duty).run(heartbeat.has_beaten))
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_SECONDS_MAX):
                 await heartbeat.has_stepped.wait()

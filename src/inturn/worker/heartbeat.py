@@ -45,7 +45,7 @@ class Heartbeat:
         self._random = Random()
         self._sweep_in = 0.0
         self._is_open = False
-        self.has_stepped = asyncio.Event()
+        self.has_stepped, self.has_beaten = asyncio.Event(), asyncio.Event()
         self.error: StoreError | None = None  # of the last step
 
     @property
@@ -75,6 +75,7 @@ class Heartbeat:
         else:
             self.error = None
             worker.health.beaten()
+            self.has_beaten.set()
 
     async def _do_what_is_due(self, worker: Worker) -> None:
         if not self._is_open:

@@ -52,12 +52,11 @@ async def beat(connection: Connection, worker: WorkerView, now: datetime | None)
     )
 
 
-async def workers(connection: Connection) -> list[WorkerView]:
+async def workers(connection: Connection, now: datetime | None) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
-    return [
-        WorkerView(**dict(row, queues=tuple(row["queues"]), kinds=tuple(row["kinds"])))
-        for row in await connection.fetch(query("workers"))
-    ]
+    rows = await connection.fetch(query("workers"), now)
+    names = ("queues", "kinds", "duties")
+    return [WorkerView(**dict(row, **{name: tuple(row[name]) for name in names})) for row in rows]
 
 
 async def stats(connection: Connection, queue: str, since: datetime) -> list[Stat]:

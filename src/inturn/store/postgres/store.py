@@ -211,6 +211,10 @@ class PostgresStore(Store):
     async def _beat(self, worker: WorkerView) -> None:
         await self._pool.run(lambda connection: status.beat(connection, worker, self._now()))
 
+    async def _hold(self, duty: str, worker: str, seconds: float) -> bool:
+        asked = (query("hold"), duty, worker, seconds, self._now())
+        return bool(await self._pool.run(lambda connection: connection.fetchval(*asked)))
+
     async def _leave(self, worker: str) -> None:
         await self._pool.run(lambda connection: connection.execute(query("leave"), worker))
 
@@ -306,7 +310,7 @@ class PostgresStore(Store):
 
     async def workers(self) -> list[WorkerView]:
         """Return the workers that were heard of lately."""
-        return await self._pool.run(status.workers)
+        return await self._pool.run(lambda connection: status.workers(connection, self._now()))
 
     async def _stats(self, queue: str, since: datetime) -> list[Stat]:
         return await self._pool.run(lambda connection: status.stats(connection, queue, since))

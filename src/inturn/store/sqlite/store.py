@@ -211,6 +211,10 @@ class SqliteStore(Store):
     async def _beat(self, worker: WorkerView) -> None:
         await self._write(partial(workers.beat, worker=worker))
 
+    async def _hold(self, duty: str, worker: str, seconds: float) -> bool:
+        work = partial(workers.hold, duty=duty, worker=worker, seconds=seconds)
+        return await self._write(work)
+
     async def _leave(self, worker: str) -> None:
         await self._write(partial(workers.leave, id=worker))
 

@@ -36,12 +36,30 @@ def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> Non
 
 
 def leave(connection: sqlite3.Connection, now: Micros, id: str) -> None:
-    """Say that a worker has ended."""
+    """Say that a worker has ended; what it did alone another may do."""
     connection.execute("delete from worker where id = ?", (id,))
+    connection.execute("delete from duty where worker = ?", (id,))
+
+
+def hold(
+    connection: sqlite3.Connection, now: Micros, duty: str, worker: str, seconds: float
+) -> bool:
+    """Let a worker alone do a duty for so long, unless another does."""
+    until = now + int(seconds * SECOND)
+    done = connection.execute(
+        "insert into duty values (?, ?, ?) on conflict do update set worker = excluded.worker, "
+        "until = excluded.until where worker = excluded.worker or until <= ?",
+        (duty, worker, until, now),
+    )
+    return done.rowcount > 0
 
 
 def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
     """Return the workers that were heard of lately, the latest first."""
+    duties: dict[str, list[str]] = {}
+    held = "select worker, name from duty where until > ? order by name"
+    for holder, name in connection.execute(held, (now,)):
+        duties.setdefault(holder, []).append(name)
     rows = connection.execute(
         "select id, host, pid, version, queues, kinds, running, started_at, seen_at, "
         "process from worker order by seen_at desc, id"
@@ -55,6 +73,7 @@ def workers(connection: sqlite3.Connection, now: Micros) -> list[WorkerView]:
             queues=msgspec.json.decode(queues, type=tuple[str, ...]),
             kinds=msgspec.json.decode(kinds, type=tuple[str, ...]),
             running=running,
+            duties=tuple(duties.get(id, ())),
             started_at=time_of(started_at),
             seen_at=time_of(seen_at),
             process=process,
