@@ -137,7 +137,7 @@ class Connections:
             assert open_store is not None
             open_store.calls += 1
         try:
-            yield await open_store.opened()
+            yield await open_store.opened(self.declared)
         finally:
             await self._give_back(open_store)
 
