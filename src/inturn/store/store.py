@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -29,29 +28,27 @@ from inturn.model.admissible import (
     check_queues,
     check_report,
     check_settings,
-    check_state,
-    check_time,
     check_whole,
     check_worker,
     listed,
     make_wish,
 )
-from inturn.model.job import UNFINISHED, DeadLetter, JobState, JobView, NewJob, Ticket
-from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
+from inturn.model.job import DeadLetter, JobState, NewJob, Ticket
+from inturn.model.lane import Gate, QueueSettings
 from inturn.model.lease import Claim, Lease, Pruned, Reclaimed
-from inturn.model.worker import Stat, WorkerView
+from inturn.model.worker import WorkerView
 from inturn.policy.limits import changed_settings
 from inturn.policy.settlement import Settlement
 from inturn.policy.settling import check_settlements
 from inturn.store.change import Change, checked
-from inturn.store.engine import Engine
 from inturn.store.paging import Asked, Page, check_rows_max
 from inturn.store.queries import Query, Row
+from inturn.store.reads import Reads
 from inturn.store.schema import Schema
 from inturn.store.transaction import Transaction
 
 
-class Store(Engine):
+class Store(Reads):
     """Where jobs, lanes and leases live.
 
     Each verb checks what it is given and hands it to the engine, which is ``SqliteStore`` or
@@ -415,84 +412,6 @@ class Store(Engine):
         check_filter(queue=queue, kind=kind, key=key)
         check_rows_max(rows_max)
         return await self._dead_letters(Asked(queue, kind, key, cursor, rows_max))
-
-    # Readers
-
-    async def job(self, job: UUID) -> JobView:
-        """Return a job with its state and place in line. Raises ``UnknownJob``."""
-        check_id("job", job)
-        return await self._job(job)
-
-    async def jobs(
-        self,
-        *,
-        state: JobState | None = None,
-        finished: bool = True,
-        queue: str | None = None,
-        kind: str | None = None,
-        key: str | None = None,
-        cursor: str | None = None,
-        rows_max: int = 100,
-    ) -> Page[JobView]:
-        """List jobs by id, newest first.
-
-        Without a ``state``, ``finished=False`` leaves out done and cancelled jobs.
-        """
-        states = [check_state(state)] if state is not None or finished else UNFINISHED
-        check_filter(queue=queue, kind=kind, key=key)
-        check_rows_max(rows_max)
-        return await self._jobs(states, Asked(queue, kind, key, cursor, rows_max))
-
-    async def jobs_ending(self, ending: str) -> list[UUID]:
-        """Return the jobs, ten at most, whose id ends with these hexadecimal digits.
-
-        It looks among the newest million jobs that were accepted, and all that are set aside.
-        """
-        return await self._jobs_ending(ending.lower())
-
-    async def result(self, job: UUID) -> str | None:
-        """Return the JSON text a job's handler returned, while it is kept.
-
-        Raises ``ResultLost`` if it returned what could not be.
-        """
-        check_id("job", job)
-        return await self._result(job)
-
-    async def explain(self, job: UUID) -> str:
-        """Say in one honest sentence why a job is where it is. Raises ``UnknownJob``."""
-        check_id("job", job)
-        return await self._explain(job)
-
-    async def lanes(
-        self, queue: str, *, key: str | None = None, cursor: str | None = None, rows_max: int = 100
-    ) -> Page[LaneView]:
-        """List a queue's lanes, or the one lane of a key."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_filter(key=key)
-        check_rows_max(rows_max)
-        return await self._lanes(queue, key, cursor, rows_max)
-
-    async def queues(self) -> list[QueueStatus]:
-        """Return every queue's settings, depth and oldest age.
-
-        Costs a look at each lane that has work, and none at the jobs in it. On PostgreSQL the lanes
-        of a queue that has more than 1,000 are counted at most once a second.
-        """
-        raise NotImplementedError
-
-    async def workers(self) -> list[WorkerView]:
-        """Return the workers that were heard of lately, the latest first."""
-        raise NotImplementedError
-
-    async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
-        """Return what was settled per kind and minute since a time."""
-        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_time("since", since)
-        return await self._stats(queue, since)
-
-    async def now(self) -> datetime:
-        """Return the store's time."""
-        raise NotImplementedError
 
     # Applications
 
