@@ -231,10 +231,9 @@ def log_counts(worker: str, done: int, failed: int, seconds: float) -> None:
 def log_store_left(app: str, store: str, left: str, named_by: str) -> None:
     """Say that an app is not run on the store that it names itself."""
     logging.getLogger(WORKER).warning(
-        "%s names the store %s, but %s names %s: that is used here. Programs that submit with this "
-        "app use its own, and what they submit there is not run here. So that all use one store, "
-        "write App(), and set INTURN_STORE for them, too. (--store would end this warning, and "
-        "change nothing for them.)",
+        "%s names the store %s, but %s names %s, which this worker uses. Programs that submit "
+        "through the app still use the other one. To use one store, write App() and set "
+        "INTURN_STORE everywhere.",
         app,
         left,
         named_by,
