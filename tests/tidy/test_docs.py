@@ -27,7 +27,8 @@ def page(name: str) -> str:
 
 
 def public_verbs(contract: type) -> set[str]:
-    return {name for name in vars(contract) if not name.startswith("_")}
+    names = (name for one in contract.__mro__[:-1] for name in vars(one))
+    return {name for name in names if not name.startswith("_")}
 
 
 def error_names() -> set[str]:

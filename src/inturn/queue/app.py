@@ -13,9 +13,7 @@ from types import FrameType, TracebackType
 from typing import (
     Any,
     Concatenate,
-    Literal,
     ParamSpec,
-    TypedDict,
     TypeVar,
     Unpack,
     overload,
@@ -32,7 +30,6 @@ from inturn.model.admissible import (
 )
 from inturn.model.callables import yields
 from inturn.model.clock import Clock
-from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.model.job import Ticket as Accepted
@@ -40,6 +37,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.connections import Connections
 from inturn.queue.context import Context
+from inturn.queue.declared import QueueDeclaration, plain_settings
 from inturn.queue.duty import Duty, DutyFunction
 from inturn.queue.extensions import ExtensibleApp
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
@@ -266,7 +264,7 @@ class App(ExtensibleApp):
         None takes a limit away.
         """
         check_name("queue", name, bounds.QUEUE_CHARS_MAX)
-        given = _plain_settings(settings)
+        given = plain_settings(settings)
         check_declared(given)
         self.connections.declared.setdefault(name, {}).update(given)
         return name
@@ -455,44 +453,6 @@ class App(ExtensibleApp):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-class QueueDeclaration(TypedDict, total=False):
-    """What code may say of a queue."""
-
-    on_dead: Literal["skip", "halt"]
-    replay: Literal["tail", "none"]
-    suspects: Literal["alone", "again"]
-    running_max: int | None
-    rate: tuple[int, float | str] | None
-    depth_max: int | None
-    lane_depth_max: int | None
-    keep_done: float | str
-    aging: float | str
-    local: bool
-
-
-def _plain_settings(declared: QueueDeclaration) -> dict[str, Any]:
-    """Return what is declared as settings of ``QueueSettings``, as JSON has them."""
-    given: dict[str, Any] = dict(declared)
-    for name in ("keep_done", "aging"):
-        if name in given:
-            given[f"{name}_seconds"] = _seconds(given.pop(name))
-    if "rate" in given:
-        rate = given["rate"]
-        if rate is not None and not (isinstance(rate, tuple) and len(rate) == 2):
-            raise BadInput(f'a rate is so many jobs in a time, (50, "5m"), not {shown(rate)}.')
-        number, per = rate or (None, None)
-        given |= {"rate": number, "rate_seconds": None if per is None else _seconds(per)}
-    return {name: str(value) if isinstance(value, str) else value for name, value in given.items()}
-
-
-def _seconds(time: float | str) -> float:
-    """Return the seconds of "5m", or of a number."""
-    if isinstance(time, str):
-        return parse_duration(time)
-    check_number("a time", time, 0.0, bounds.RATE_SECONDS_MAX)
-    return float(time)
 
 
 async def _enqueued_within(store: Store, *, connection: Any, jobs: list[NewJob]) -> list[Accepted]:
