@@ -61,7 +61,7 @@ def check_jobs(jobs: Sequence[NewJob], *, before: NewJob | None = None) -> None:
         raise OutOfBounds("two jobs of one batch have the same id. Leave the ids to inturn.")
     if _NIL in ids:
         raise _nil_id()
-    if any(job.after for job in jobs):
+    if any(job.waits_for() for job in jobs):
         _check_cycle(_waits(jobs, ids))
 
 
@@ -94,7 +94,9 @@ def _check_job(job: NewJob, before: NewJob | None) -> None:
     if job.dedupe is not None:
         check_name("dedupe key", job.dedupe, bounds.DEDUPE_CHARS_MAX)
     if job.after.__class__ is not frozenset or job.after:
-        _check_after(job)
+        _check_after(job, "after", job.after)
+    if job.after_failed.__class__ is not frozenset or job.after_failed:
+        _check_after(job, "after_failed", job.after_failed)
     check_payload(job.payload)
 
 
@@ -125,18 +127,23 @@ def _check_numbers(job: NewJob) -> None:
         )
 
 
-def _check_after(job: NewJob) -> None:
-    if not isinstance(job.after, set | frozenset):
-        raise BadInput(f"after must be a set of job ids, not {shown(job.after)}.")
-    check_ids("job id in after", job.after)
-    if len(job.after) > bounds.AFTER_MAX:
+def _check_after(job: NewJob, name: str, others: Any) -> None:
+    if not isinstance(others, set | frozenset):
+        raise BadInput(f"{name} must be a set of job ids, not {shown(others)}.")
+    check_ids(f"job id in {name}", others)
+    if len(others) > bounds.AFTER_MAX:
         raise OutOfBounds(
-            f"a job waits for {len(job.after):,} others; the bound is {bounds.AFTER_MAX:,}. "
+            f"a job waits for {len(others):,} others; the bound is {bounds.AFTER_MAX:,}. "
             f"Put a job in between that waits for some of them."
         )
-    if job.delay_seconds:
-        raise OutOfBounds("a job has both a delay and after. Delay the jobs it waits for.")
-    if job.id in job.after:
+    if others and job.delay_seconds:
+        raise OutOfBounds(f"a job has both a delay and {name}. Delay the jobs it waits for.")
+    if job.after and job.after_failed:
+        raise BadInput(
+            "a job has both after and after_failed: it would wait for jobs to be done and for "
+            "others to fail. Choose one; a reaction can submit more jobs itself."
+        )
+    if job.id in others:
         raise DependencyCycle([job.id, job.id])
 
 
@@ -416,9 +423,9 @@ def _waits(jobs: Sequence[NewJob], ids: set[UUID]) -> dict[UUID, frozenset[UUID]
         if job.dedupe is not None:
             same[job.id] = firsts.setdefault((job.queue, job.dedupe), job.id)
     return {
-        job.id: frozenset(same.get(other, other) for other in job.after & ids)
+        job.id: frozenset(same.get(other, other) for other in job.waits_for() & ids)
         for job in jobs
-        if job.after and same.get(job.id, job.id) == job.id
+        if job.waits_for() and same.get(job.id, job.id) == job.id
     }
 
 

@@ -17,6 +17,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     - ``key``: jobs of one key run one at a time, in the order they were accepted;
     - ``after``: jobs that must be done first, each in the store or in the same batch;
+    - ``after_failed``: instead of ``after``: a reaction, which runs when one of these jobs is
+      buried or cancelled, and is cancelled when all are done;
     - ``round``: waits until the queue's gate has opened as far;
     - ``priority``: higher first, each step worth the queue's ``aging_seconds`` of waiting;
     - ``delay_seconds``: takes its place in line only when it is due;
@@ -35,10 +37,15 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     attempts_max: int = bounds.ATTEMPTS_DEFAULT
     timeout_seconds: float | None = None
     after: frozenset[UUID] = frozenset()
+    after_failed: frozenset[UUID] = frozenset()
     dedupe: str | None = None
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
     id: UUID = msgspec.field(default_factory=new_id)
     unsent: bool = False
+
+    def waits_for(self) -> frozenset[UUID]:
+        """Return the jobs that it waits for, to be done or to fail."""
+        return self.after or self.after_failed
 
 
 class Ticket(msgspec.Struct, frozen=True, gc=False):
@@ -119,7 +126,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``ahead`` counts the jobs that stand before a waiting job in its lane: with a key it waits for
     them to end, without one they are only claimed before it. ``run_at`` is when a
-    scheduled or retrying job is due. ``waits_for`` are the jobs a blocked one still waits for.
+    scheduled or retrying job is due. ``waits_for`` are the jobs a blocked one still waits for:
+    to be done, or, if ``is_reaction``, for the first of them to fail.
     ``attempt`` is the number of attempts counted so far.
     """
 
@@ -134,6 +142,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     leased_until: datetime | None = None
     waits_for: tuple[UUID, ...] = ()
+    is_reaction: bool = False
     suspect: bool = False
     progress: Progress | None = None  # of a running job whose handler says how far it is
     died_at: datetime | None = None

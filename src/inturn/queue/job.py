@@ -40,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     delay: float = 0.0
     round: int = 0
     after: frozenset[UUID] = frozenset()
+    after_failed: frozenset[UUID] = frozenset()
     dedupe: str | bool | None = None
     dedupe_seconds: float = bounds.DEDUPE_SECONDS_DEFAULT
 
@@ -167,6 +168,7 @@ class Job(Generic[P, R]):
             attempts_max=self.retry.attempts_max,
             timeout_seconds=self.timeout,
             after=options.after,
+            after_failed=options.after_failed,
             dedupe=dedupe,
             dedupe_seconds=options.dedupe_seconds,
             unsent=unsent,
@@ -181,6 +183,7 @@ class Job(Generic[P, R]):
         delay: float | None = None,
         round: int | None = None,
         after: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
+        after_failed: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
         dedupe: str | bool | UnsetType | None = UNSET,
         dedupe_seconds: float | None = None,
     ) -> Self:
@@ -192,6 +195,8 @@ class Job(Generic[P, R]):
         - ``queue``, ``priority`` (higher first), ``round`` (waits for its gate);
         - ``delay``: takes its place in line after so many seconds;
         - ``after``: tickets, calls or ids of jobs that must be done first;
+        - ``after_failed``: instead: run when one of these is buried or cancelled, and if all are
+          done, not at all;
         - ``dedupe``: a second job with this key is the first one; True: with the same arguments.
         """
         given = {
@@ -199,9 +204,8 @@ class Job(Generic[P, R]):
             "priority": priority,
             "delay": delay,
             "round": round,
-            "after": None
-            if after is None
-            else frozenset(id_of("after", one) for one in listed("after", after)),
+            "after": _ids_of("after", after),
+            "after_failed": _ids_of("after_failed", after_failed),
             "dedupe_seconds": dedupe_seconds,
         }
         changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
@@ -263,6 +267,12 @@ def check_distinct(calls: Sequence[Call[Any]]) -> None:
                 f"would run once: a call is one job. Make one for each time: job.call(…)."
             )
         ids.add(call.id)
+
+
+def _ids_of(
+    name: str, others: Iterable[UUID | Ticket[Any] | Call[Any]] | None
+) -> frozenset[UUID] | None:
+    return None if others is None else frozenset(id_of(name, one) for one in listed(name, others))
 
 
 def id_of(what: str, one: UUID | Ticket[Any] | Call[Any]) -> UUID:

@@ -58,7 +58,8 @@ async def enqueue_together(
 
 def is_plain(job: NewJob) -> bool:
     """Say whether a job goes straight to its lane."""
-    return job.dedupe is None and not job.after and not job.delay_seconds
+    waits = job.after or job.after_failed
+    return job.dedupe is None and not waits and not job.delay_seconds
 
 
 async def accept(
@@ -129,8 +130,9 @@ async def _accept(
         [float(job.delay_seconds) for job in jobs],
         [job.dedupe for job in jobs],
         [float(job.dedupe_seconds) for job in jobs],
-        [job.id for job in jobs for _ in job.after],
-        list(chain.from_iterable(job.after for job in jobs)),
+        [job.id for job in jobs for _ in job.waits_for()],
+        list(chain.from_iterable(job.waits_for() for job in jobs)),
+        [job.id for job in jobs if job.after_failed],
         now,
     )
     return [Ticket(*row[1:]) for row in rows]

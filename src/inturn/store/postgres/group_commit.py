@@ -175,7 +175,7 @@ class GroupCommit:
     def _may_share(self, jobs: Sequence[NewJob]) -> bool:
         return (
             len(jobs) <= SMALL_JOBS_MAX
-            and not any(job.after or job.delay_seconds for job in jobs)
+            and not any(job.after or job.after_failed or job.delay_seconds for job in jobs)
             and sum([len(job.payload) for job in jobs]) <= SMALL_CHARS_MAX
             and not (self._apart and any(line in self._apart for line in _lines(jobs)))
         )

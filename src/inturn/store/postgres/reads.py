@@ -207,6 +207,7 @@ def _view(row: Any) -> JobView:
         worker=row["worker"],
         leased_until=row["leased_until"],
         waits_for=tuple(row["waits_for"] or ()),
+        is_reaction=row["is_reaction"],
         suspect=row["suspect"],
         progress=None
         if row["fraction"] is None

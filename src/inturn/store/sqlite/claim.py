@@ -37,7 +37,7 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
     row = find_queue(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
-    dependents.admit_rest(connection)
+    dependents.admit_rest(connection, now)
     wake(connection, now, row)
     claimer = Claimer(
         connection=connection,

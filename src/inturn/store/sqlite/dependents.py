@@ -1,12 +1,15 @@
-"""Jobs that wait for others: let in when those are done, buried when those will never be."""
+"""Jobs that wait for others: let in when those are done, buried when those will never be.
+
+A reaction (``after_failed``) is let in when one of those fails, and cancelled when all are done.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from uuid import UUID
 
 from inturn.store.sqlite.enqueue import append
+from inturn.store.sqlite.forsake import spare
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import made_queues
 from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob
@@ -27,34 +30,41 @@ def awaited_in_run(
         yield job
 
 
-def admit_after(connection: sqlite3.Connection, done: Iterable[bytes]) -> None:
+def admit_after(connection: sqlite3.Connection, now: Micros, done: Iterable[bytes]) -> None:
     """Let in what waited for done jobs and now waits for no other: of all their waits a thousand,
     so that the writer is held for a moment only. The rest is for ``admit_rest``.
     """
     room = WAITS_TOGETHER
     for on_job in done:
-        statement = "select job from waits where on_job = ? order by job limit ?"
+        statement = "select job, on_failure from waits where on_job = ? order by job limit ?"
         waiting = connection.execute(statement, (on_job, room + 1)).fetchall()
         if len(waiting) > room:
             connection.execute("insert or ignore into admitting values (?)", (on_job,))
             del waiting[room:]
         room -= len(waiting)
         connection.executemany(
-            "delete from waits where on_job = ? and job = ?", [(on_job, job) for (job,) in waiting]
+            "delete from waits where on_job = ? and job = ?", [(on_job, job) for job, _ in waiting]
         )
         statement = "select 1 from waits where job = ? limit 1"
-        admit(
-            connection,
-            [job for (job,) in waiting if not connection.execute(statement, (job,)).fetchone()],
-        )
+        free = [one for one in waiting if not connection.execute(statement, one[:1]).fetchone()]
+        admit(connection, [job for job, on_failure in free if not on_failure])
+        spare(connection, now, [job for job, on_failure in free if on_failure])
 
 
-def admit_rest(connection: sqlite3.Connection) -> None:
-    """Let in more of what waited for a job that is done, if a settle has left some."""
+def admit_rest(connection: sqlite3.Connection, now: Micros) -> None:
+    """Let in reactions to what has failed, and more of what waited for a job that is done, if a
+    settle has left some.
+    """
+    statement = "select job from reacting order by job limit ?"
+    reacting = connection.execute(statement, (WAITS_TOGETHER,)).fetchall()
+    if reacting:
+        connection.executemany("delete from reacting where job = ?", reacting)
+        connection.executemany("delete from waits where job = ?", reacting)
+        admit(connection, [job for (job,) in reacting])
     left = connection.execute("select job from admitting limit 1").fetchone()
     if left is not None:
         connection.execute("delete from admitting where job = ?", left)
-        admit_after(connection, left)
+        admit_after(connection, now, left)
 
 
 def admit(connection: sqlite3.Connection, jobs: Sequence[bytes]) -> int:
@@ -68,16 +78,3 @@ def admit(connection: sqlite3.Connection, jobs: Sequence[bytes]) -> int:
     connection.executemany("delete from blocked where id = ?", [(job.id,) for job in whole])
     append(connection, whole, made_queues(connection, (job.queue for job in whole)))
     return len(whole)
-
-
-def forsake(connection: sqlite3.Connection, now: Micros, job: bytes, *, ended: str) -> None:
-    """Bury what waits for a job that will never be done, such as one "cancelled by ann".
-
-    What waits for those stays blocked: they are dead letters, and can be retried.
-    """
-    reason = f"waits for job {UUID(bytes=job)}, which was {ended}"
-    waiting = connection.execute("select job from waits where on_job = ?", (job,)).fetchall()
-    for (other,) in waiting:
-        connection.execute(query("bury_blocked"), (reason, now, other))
-        connection.execute("delete from blocked where id = ?", (other,))
-        connection.execute("delete from waits where job = ?", (other,))

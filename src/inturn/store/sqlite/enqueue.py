@@ -13,6 +13,7 @@ from inturn.model.job import JobState, NewJob, Ticket
 from inturn.policy.dedupe import digest, is_same_work
 from inturn.policy.drain import come_back_seconds
 from inturn.store.sqlite import lane_row
+from inturn.store.sqlite.forsake import spare
 from inturn.store.sqlite.lane_row import LaneRow
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import QueueRow, made_queues
@@ -20,6 +21,7 @@ from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob, micros_of_seco
 from inturn.store.sqlite.workers import settled_lately
 
 _WHOLE = ", ".join("?" * 10)
+_FAILED = (JobState.DEAD, JobState.CANCELLED)
 
 
 def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob]) -> list[Ticket]:
@@ -31,7 +33,9 @@ def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob])
     fresh = [job for job in jobs if job.id not in given]
     firsts = _dedupe(connection, now, fresh) if any(job.dedupe for job in fresh) else {}
     accepted = [job for job in fresh if job.id not in firsts]
-    waits = _waits(connection, now, accepted, firsts) if any(job.after for job in fresh) else {}
+    waits: dict[UUID, set[UUID]] = {}
+    if any(job.after or job.after_failed for job in fresh):
+        waits = _waits(connection, now, accepted, firsts)
     _check_bounds(connection, now, accepted, waits, queues)
     joining = [job for job in accepted if job.id not in waits and not job.delay_seconds]
     places = append(connection, [_whole(job, now) for job in joining], queues)
@@ -40,6 +44,7 @@ def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob])
     if len(joining) < len(accepted):
         _park(connection, now, [job for job in accepted if job.delay_seconds])
         _block(connection, now, [job for job in accepted if job.id in waits], waits)
+        spare(connection, now, [job.bytes for job, others in waits.items() if not others])
     return [_ticket(connection, job.id, given, firsts) for job in jobs]
 
 
@@ -89,26 +94,29 @@ def _waits(
     jobs: Sequence[NewJob],
     firsts: Mapping[UUID, UUID],
 ) -> dict[UUID, set[UUID]]:
-    """Return, for each job that has to wait for others, those that are not done yet."""
+    """Return, for each job that has to wait for others, those that are not done yet.
+
+    A reaction does not wait if one of them has failed already; if all are done, it has none.
+    """
     together = {job.id for job in jobs}
-    unfinished: dict[UUID, bool] = {}
+    states: dict[UUID, JobState | None] = {}
     missing: set[UUID] = set()
-    cancelled: set[UUID] = set()
-    for other in {firsts.get(name, name) for job in jobs for name in job.after}:
-        state = None if other in together else state_of(connection, now, other)
-        if state is JobState.CANCELLED:
-            cancelled.add(other)
-        elif state is None and other not in together:
+    for other in {firsts.get(name, name) for job in jobs for name in job.waits_for()}:
+        states[other] = None if other in together else state_of(connection, now, other)
+        if states[other] is None and other not in together:
             missing.add(other)
-        unfinished[other] = state is not JobState.DONE
+    waits: dict[UUID, set[UUID]] = {}
+    cancelled: set[UUID] = set()
+    for job in jobs:
+        others = {firsts.get(name, name) for name in job.waits_for()}
+        left = {other for other in others if states[other] is not JobState.DONE}
+        if job.after:
+            cancelled |= {other for other in left if states[other] is JobState.CANCELLED}
+        if left if job.after else others and not any(states[one] in _FAILED for one in others):
+            waits[job.id] = left
     if missing or cancelled:
         raise UnknownDependency(missing, cancelled)
-    waits = {
-        job.id: {other for name in job.after if unfinished[other := firsts.get(name, name)]}
-        for job in jobs
-        if job.after
-    }
-    return {job: others for job, others in waits.items() if others}
+    return waits
 
 
 def _check_bounds(
@@ -182,8 +190,12 @@ def _block(
         [_columns(job, now) for job in jobs],
     )
     connection.executemany(
-        "insert into waits (on_job, job) values (?, ?)",
-        [(other.bytes, job.id.bytes) for job in jobs for other in sorted(waits[job.id])],
+        "insert into waits (on_job, job, on_failure) values (?, ?, ?)",
+        [
+            (other.bytes, job.id.bytes, bool(job.after_failed))
+            for job in jobs
+            for other in sorted(waits[job.id])
+        ],
     )
 
 

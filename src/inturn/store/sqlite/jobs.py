@@ -140,11 +140,13 @@ def _blocked(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView 
     row = _find(connection, "blocked", "null", id)
     if row is None:
         return None
-    others = connection.execute("select on_job from waits where job = ? order by on_job", (id,))
+    statement = "select on_job, on_failure from waits where job = ? order by on_job"
+    others = connection.execute(statement, (id,)).fetchall()
     return JobView(
         job=job_of(row),
         state=JobState.BLOCKED,
-        waits_for=tuple(UUID(bytes=other) for (other,) in others),
+        waits_for=tuple(UUID(bytes=other) for other, _ in others),
+        is_reaction=any(on_failure for _, on_failure in others),
     )
 
 
@@ -316,9 +318,9 @@ def _head(
 
 
 def _awaited(connection: sqlite3.Connection, now: Micros, view: JobView) -> tuple[Awaited, ...]:
-    """Return the first few jobs that a blocked one waits for, dead letters before others."""
+    """Return the first few jobs that a blocked one waits for, what has failed before others."""
     states = [(state_of(connection, now, job), job) for job in view.waits_for]
-    states.sort(key=lambda awaited: awaited[0] is not JobState.DEAD)
+    states.sort(key=lambda awaited: awaited[0] not in (JobState.DEAD, JobState.CANCELLED))
     return tuple(
         Awaited(job=job, state=state) for state, job in states[:_AWAITED_SAID] if state is not None
     )

@@ -349,4 +349,5 @@ class Settler:
     def admit_dependents(self) -> None:
         """Let in what waited for the jobs that are done now; called when all lanes are written."""
         runs = (dependents.awaited_in_run(self.connection, *run) for run in self._done_runs)
-        dependents.admit_after(self.connection, chain(chain.from_iterable(runs), self._done_jobs))
+        done = chain(chain.from_iterable(runs), self._done_jobs)
+        dependents.admit_after(self.connection, self.now, done)

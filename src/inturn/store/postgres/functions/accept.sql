@@ -1,10 +1,11 @@
 -- Accept jobs, all or none: dedupe, dependencies and bounds first, then each to its place.
--- p_waits_job[i] waits for p_waits_on[i]. Returns a ticket for each job, in the given order.
+-- p_waits_job[i] waits for p_waits_on[i]: for its failure if the job is one of p_reactions. Returns a
+-- ticket for each job, in the given order.
 create or replace function inturn.accept(
     p_ids uuid[], p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_delays double precision[], p_dedupes text[], p_dedupe_seconds double precision[],
-    p_waits_job uuid[], p_waits_on uuid[], p_now timestamptz
+    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz
 ) returns table (
     n bigint, id uuid, lane bigint, "position" bigint, duplicate boolean
 ) language plpgsql
@@ -44,7 +45,7 @@ begin
     if cardinality(p_waits_job) > 0 then
         v_waiting := inturn.block(
             p_ids, v_ids, v_fresh, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds,
-            p_attempts, p_timeouts, p_waits_job, p_waits_on, v_now);
+            p_attempts, p_timeouts, p_waits_job, p_waits_on, p_reactions, v_now);
     end if;
     perform inturn.check_bounds(p_queues, p_keys, (
         select array_agg(f::integer order by n) from unnest(v_fresh) with ordinality as f(f, n)));
@@ -184,11 +185,14 @@ end $$;
 -- is satisfied; one that is not there, or was cancelled, would never be: an error, and nothing is
 -- stored. A wait for a job of an earlier batch is "fresh": a settle that was under way may not have
 -- seen it, see recheck. Of this batch nothing can be settled before all of it is there.
+--
+-- A reaction (p_reactions) does not wait if one of its dependencies has failed already, and is
+-- cancelled if all of them are done.
 create or replace function inturn.block(
     p_ids uuid[], p_now_ids uuid[], p_fresh boolean[],
     p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
-    p_waits_job uuid[], p_waits_on uuid[], p_now timestamptz
+    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz
 ) returns uuid[] language plpgsql
 set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = on as $$
 #variable_conflict use_column
@@ -197,8 +201,11 @@ declare
     v_jobs uuid[];
     v_ons uuid[];
     v_states text[];
+    v_failures boolean[];  -- whether the wait is for a failure
     v_missing uuid[];
     v_cancelled uuid[];
+    v_failed uuid[];  -- reactions to what has failed already …
+    v_spared uuid[];  -- … and to what never will
     v_waiting uuid[];
 begin
     v_others := array(
@@ -207,8 +214,8 @@ begin
         left join unnest(p_ids, p_now_ids) as d(id, now_id) on d.id = w.on_job
         left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
         where not coalesce(f.fresh, false));
-    select array_agg(s.job), array_agg(s.on_job), array_agg(s.state)
-    into v_jobs, v_ons, v_states
+    select array_agg(s.job), array_agg(s.on_job), array_agg(s.state), array_agg(s.on_failure)
+    into v_jobs, v_ons, v_states, v_failures
     from (
         select distinct
             w.job,
@@ -216,19 +223,24 @@ begin
             case
                 when coalesce(f.fresh, false) then 'of this batch'
                 else o.state
-            end as state
+            end as state,
+            r.job is not null as on_failure
         from unnest(p_waits_job, p_waits_on) as w(job, on_job)
         join unnest(p_ids, p_fresh) as j(id, fresh) on j.id = w.job and j.fresh
         left join unnest(p_ids, p_now_ids) as d(id, now_id) on d.id = w.on_job
         -- A duplicate's first job may come with the same batch.
         left join unnest(p_ids, p_fresh) as f(id, fresh) on f.id = coalesce(d.now_id, w.on_job)
         left join inturn.states(v_others, p_now) as o on o.job = coalesce(d.now_id, w.on_job)
+        left join unnest(p_reactions) as r(job) on r.job = w.job
     ) s;
     select
         coalesce(array_agg(distinct w.on_job) filter (where w.state is null), '{}'),
-        coalesce(array_agg(distinct w.on_job) filter (where w.state = 'cancelled'), '{}')
-    into v_missing, v_cancelled
-    from unnest(v_ons, v_states) as w(on_job, state);
+        coalesce(array_agg(distinct w.on_job)
+                 filter (where w.state = 'cancelled' and not w.on_failure), '{}'),
+        coalesce(array_agg(distinct w.job)
+                 filter (where w.state in ('dead', 'cancelled') and w.on_failure), '{}')
+    into v_missing, v_cancelled, v_failed
+    from unnest(v_jobs, v_ons, v_states, v_failures) as w(job, on_job, state, on_failure);
     if cardinality(v_missing || v_cancelled) > 0 then
         raise exception 'after names jobs that are not in this store (%) or were cancelled (%)',
             array_to_string(v_missing, ', ', 'none'), array_to_string(v_cancelled, ', ', 'none')
@@ -237,13 +249,20 @@ begin
             hint = 'Submit them first, or leave them out of after.';
     end if;
     with waiting as (
-        insert into inturn.waits (on_job, job, fresh)
-        select w.on_job, w.job, w.state <> 'of this batch'
-        from unnest(v_jobs, v_ons, v_states) as w(job, on_job, state)
-        where w.state <> 'done'
+        insert into inturn.waits (on_job, job, fresh, on_failure)
+        select w.on_job, w.job, w.state <> 'of this batch', w.on_failure
+        from unnest(v_jobs, v_ons, v_states, v_failures) as w(job, on_job, state, on_failure)
+        where w.state <> 'done' and w.job not in (select unnest(v_failed))
         returning job
     )
     select coalesce(array_agg(distinct job), '{}') into v_waiting from waiting;
+    if true = any(v_failures) then
+        v_spared := array(
+            select w.job from unnest(v_jobs, v_failures) as w(job, on_failure) where w.on_failure
+            except select unnest(v_waiting)
+            except select unnest(v_failed));
+        v_waiting := v_waiting || v_spared;
+    end if;
     insert into inturn.blocked (
         id, queue, key, kind, payload, priority, round,
         attempts_max, timeout_seconds, enqueued_at)
@@ -255,5 +274,8 @@ begin
         p_attempts, p_timeouts
     ) as j(id, queue, key, kind, payload, priority, round, attempts, timeout)
     where j.id in (select unnest(v_waiting));
+    if cardinality(v_spared) > 0 then
+        perform inturn.spare(v_spared, p_now);
+    end if;
     return v_waiting;
 end $$;

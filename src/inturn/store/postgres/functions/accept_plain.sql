@@ -161,7 +161,7 @@ create or replace function inturn.accept_together(
     p_ids uuid[], p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_delays double precision[], p_dedupes text[], p_dedupe_seconds double precision[],
-    p_waits_job uuid[], p_waits_on uuid[], p_now timestamptz
+    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz
 ) returns table (
     n bigint, id uuid, lane bigint, "position" bigint, duplicate boolean
 ) language plpgsql set lock_timeout = '20ms' as $$
@@ -170,5 +170,6 @@ begin
     select a.n, a.id, a.lane, a.position, a.duplicate
     from inturn.accept(
         p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds, p_attempts,
-        p_timeouts, p_delays, p_dedupes, p_dedupe_seconds, p_waits_job, p_waits_on, p_now) a;
+        p_timeouts, p_delays, p_dedupes, p_dedupe_seconds, p_waits_job, p_waits_on, p_reactions,
+        p_now) a;
 end $$;

@@ -150,7 +150,9 @@ create or replace function inturn.due(p_queue text, p_now timestamptz) returns t
         exists (
             select from inturn.waits w where w.fresh)
         or exists (
-            select from inturn.admitting),
+            select from inturn.admitting)
+        or exists (
+            select from inturn.reacting),
         exists (
             select from inturn.parked p
             where p.queue = p_queue and p.delayed and p.run_at <= p_now),

@@ -64,11 +64,23 @@ create or replace function inturn.unblock(
 ) returns void language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+    v_reactions uuid[];
 begin
-    delete from inturn.waits w
-    using unnest(p_ons, p_jobs) p(on_job, job)
-    where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job);
-    perform inturn.admit(p_jobs, p_now);
+    with gone as (
+        delete from inturn.waits w
+        using unnest(p_ons, p_jobs) p(on_job, job)
+        where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job)
+        returning w.job, w.on_failure
+    )
+    select array_agg(distinct g.job) into v_reactions from gone g where g.on_failure;
+    if v_reactions is null then
+        perform inturn.admit(p_jobs, p_now);
+    else
+        perform inturn.admit(
+            array(select unnest(p_jobs) except select unnest(v_reactions)), p_now);
+        perform inturn.spare(v_reactions, p_now);
+    end if;
     if p_more then
         insert into inturn.admitting (job)
         select d from unnest(p_done) d
@@ -129,6 +141,80 @@ begin
     perform pg_notify('inturn', q) from unnest(v_woken) q;
 end $$;
 
+-- Of reactions, which are locked, cancel those that wait for nothing any more: nothing has failed.
+-- Who waits for such a one to be done is buried, later: it may be in the hands of others.
+create or replace function inturn.spare(p_jobs uuid[], p_now timestamptz) returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+begin
+    with gone as (
+        delete from inturn.blocked b
+        where b.id = any(p_jobs)
+          and not exists (select from inturn.waits w where w.job = b.id)
+          and not exists (select from inturn.reacting r where r.job = b.id)
+        returning *
+    ), spared as (
+        insert into inturn.cancelled (
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at, cancelled_at, cancelled_by, reason)
+        select
+            id, queue, key, kind, payload, priority, round,
+            attempts_max, timeout_seconds, enqueued_at, p_now, 'inturn',
+            'cancelled, for nothing has failed of what it was to react to'
+        from gone
+        returning id
+    )
+    insert into inturn.reacting (job)
+    select w.job from spared s join inturn.waits w on w.on_job = s.id and not w.on_failure;
+end $$;
+
+-- Let in reactions, which are locked: one of those that each waits for has failed.
+create or replace function inturn.react(p_jobs uuid[], p_now timestamptz) returns void
+language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+begin
+    delete from inturn.waits w where w.job = any(p_jobs);
+    perform inturn.admit(p_jobs, p_now);
+end $$;
+
+-- Let in the reactions that were noted when something failed, up to p_jobs_max; and bury what waits
+-- for a reaction that was not needed. Waits for no lock: what others hold is left for later.
+create or replace function inturn.react_noted(p_jobs_max integer, p_now timestamptz)
+returns void language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+    b record;
+    v_noted bigint[];
+    v_jobs uuid[];
+    v_held uuid[];
+begin
+    select array_agg(n.id), array_agg(n.job) into v_noted, v_jobs
+    from (
+        select r.id, r.job from inturn.reacting r
+        order by r.id limit p_jobs_max for update skip locked
+    ) n;
+    if v_noted is null then
+        return;
+    end if;
+    v_held := array(
+        select k.id from inturn.blocked k where k.id = any(v_jobs) for update skip locked);
+    for b in
+        select distinct on (w.job) w.job, w.on_job, coalesce(c.reason, 'cancelled') as reason
+        from unnest(v_held) h(job)
+        join inturn.waits w on w.job = h.job and not w.on_failure
+        left join inturn.cancelled c on c.id = w.on_job
+        order by w.job, c.id nulls last
+    loop
+        perform inturn.bury_blocked(
+            array[b.job], format('waits for job %s, which was %s', b.on_job, b.reason), p_now);
+    end loop;
+    perform inturn.react(v_held, p_now);
+    delete from inturn.reacting r
+    where r.id = any(v_noted)
+      and not exists (select from inturn.blocked k where k.id = r.job);
+end $$;
+
 -- A job will never be done: those that wait for it are buried with the reason. Their own dependents
 -- stay blocked, for a dead letter can be retried.
 --
@@ -140,7 +226,8 @@ create or replace function inturn.forsake(
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 declare
-    v_jobs uuid[] := array(select job from inturn.waits where on_job = p_job);
+    v_jobs uuid[] := array(
+        select job from inturn.waits where on_job = p_job and not on_failure);
     v_held uuid[];
 begin
     if cardinality(v_jobs) = 0 then
@@ -186,6 +273,7 @@ end $$;
 -- makes us come back later; one that begins afterwards sees the row, or fails to serialize at
 -- "repeatable read"), and only then its state is read for good. The same goes for a cancel or a
 -- drop of what is not leased: it holds the awaited job's row where that is set aside, or its lane.
+-- A reaction (after_failed) is looked at likewise: it is let in when what it waits for has failed.
 --
 -- Nothing here waits for a lock. Each wait is looked at by itself, so that a job which waits for
 -- many needs no moment in which all of them are quiet; and the job that waits is locked, so that of
@@ -201,11 +289,16 @@ declare
         order by l.job);
     v_ons uuid[];   -- what is waited for …
     v_jobs uuid[];  -- … and by which job
+    v_failures boolean[];  -- … and whether for its failure
     v_held uuid[];
     v_quiet uuid[]; -- in their order, as are those below: they are found by binary search
     v_done uuid[];
     v_never uuid[];
+    v_failed uuid[];
+    v_ended uuid[];
+    v_spared uuid[];
 begin
+    perform inturn.react_noted(p_waits_max, p_now);
     select array_agg(distinct w.job) into v_jobs
     from (
         (select f.job from inturn.waits f
@@ -221,9 +314,10 @@ begin
     v_held := array(
         select k.id from inturn.blocked k where k.id = any(v_jobs) for update skip locked);
     -- Read once the jobs are locked: from now on nobody else takes their waits away.
-    select array_agg(w.on_job), array_agg(w.job) into v_ons, v_jobs
+    select array_agg(w.on_job), array_agg(w.job), array_agg(w.on_failure)
+    into v_ons, v_jobs, v_failures
     from (
-        select w.on_job, w.job
+        select w.on_job, w.job, w.on_failure
         from unnest(v_held) h(job)
         join inturn.waits w on w.job = h.job
         where w.fresh or v_left[width_bucket(w.on_job, v_left)] = w.on_job
@@ -233,8 +327,9 @@ begin
         v_quiet := inturn.quiet(array(select distinct w.on_job from unnest(v_ons) w(on_job)));
         select
             array_agg(q.job order by q.job) filter (where q.state = 'done'),
-            array_agg(q.job order by q.job) filter (where q.state is null or q.state = 'cancelled')
-        into v_done, v_never
+            array_agg(q.job order by q.job) filter (where q.state is null or q.state = 'cancelled'),
+            array_agg(q.job order by q.job) filter (where q.state in ('dead', 'cancelled'))
+        into v_done, v_never, v_failed
         from (
             select s.job, case
                 when v_left[width_bucket(s.job, v_left)] = s.job then 'done' else s.state
@@ -244,10 +339,22 @@ begin
 
         -- Ranges of the primary key: with many waits of one job the planner, which knows of none
         -- while the table is young, would read all of them for each.
-        delete from inturn.waits w
-        using unnest(v_ons, v_jobs) p(on_job, job)
-        where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job)
-          and v_done[width_bucket(p.on_job, v_done)] = p.on_job;
+        with gone as (
+            delete from inturn.waits w
+            using unnest(v_ons, v_jobs) p(on_job, job)
+            where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job)
+              and (v_done[width_bucket(p.on_job, v_done)] = p.on_job
+                   -- Pruned since, and not known to have failed: as if done.
+                   or w.on_failure
+                      and v_never[width_bucket(p.on_job, v_never)] = p.on_job
+                      and v_failed[width_bucket(p.on_job, v_failed)] is distinct from p.on_job)
+            returning w.job, w.on_failure
+        )
+        select
+            array_agg(distinct g.job) filter (where not g.on_failure),
+            array_agg(distinct g.job) filter (where g.on_failure)
+        into v_ended, v_spared
+        from gone g;
         update inturn.waits w set fresh = false
         from unnest(v_ons, v_jobs) p(on_job, job)
         where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job)
@@ -260,15 +367,21 @@ begin
                 -- pruned since, and nobody knows how.
                 else 'whose history was pruned too early to see'
             end) as reason
-            from unnest(v_ons, v_jobs) p(on_job, job)
-            where v_never[width_bucket(p.on_job, v_never)] = p.on_job
+            from unnest(v_ons, v_jobs, v_failures) p(on_job, job, on_failure)
+            where v_never[width_bucket(p.on_job, v_never)] = p.on_job and not p.on_failure
             order by p.job, p.on_job
         loop
             perform inturn.bury_blocked(array[b.job], b.reason, p_now);
         end loop;
-        perform inturn.admit(array(
-            select distinct p.job from unnest(v_ons, v_jobs) p(on_job, job)
-            where v_done[width_bucket(p.on_job, v_done)] = p.on_job), p_now);
+        perform inturn.admit(v_ended, p_now);
+        if true = any(v_failures) then
+            perform inturn.react(array(
+                select distinct p.job
+                from unnest(v_ons, v_jobs, v_failures) p(on_job, job, on_failure)
+                where v_failed[width_bucket(p.on_job, v_failed)] = p.on_job and p.on_failure),
+                p_now);
+            perform inturn.spare(v_spared, p_now);
+        end if;
     end if;
     delete from inturn.admitting a
     where a.job = any(v_left) and not exists (select from inturn.waits w where w.on_job = a.job);

@@ -33,13 +33,14 @@ create or replace function inturn.enqueue(
     after uuid[] default '{}',
     dedupe text default null,
     dedupe_seconds double precision default 86400,
-    now timestamptz default null
+    now timestamptz default null,
+    after_failed uuid[] default '{}'
 ) returns uuid language plpgsql as $$
 declare
     v_id uuid := inturn.uuid7();
     v_wrong text := inturn.wrong_job(
         queue, kind, payload, key, priority, round, delay_seconds, attempts_max, timeout_seconds,
-        after, dedupe, dedupe_seconds, now);
+        after, after_failed, dedupe, dedupe_seconds, now);
 begin
     if v_wrong is not null then
         raise exception 'this job cannot be accepted: %', v_wrong
@@ -51,7 +52,8 @@ begin
         array[v_id], array[queue], array[key], array[kind], array[payload::text],
         array[priority], array[round], array[attempts_max], array[timeout_seconds],
         array[delay_seconds], array[dedupe], array[dedupe_seconds],
-        array_fill(v_id, array[cardinality(after)]), after, now) a;
+        array_fill(v_id, array[cardinality(after || after_failed)]), after || after_failed,
+        case when cardinality(after_failed) > 0 then array[v_id] end, now) a;
     return v_id;
 end $$;
 
@@ -83,6 +85,8 @@ declare
     v_waits_job uuid[] := '{}';
     v_waits_on uuid[] := '{}';
     v_after uuid[];
+    v_after_failed uuid[];
+    v_reactions uuid[] := '{}';
     v_wrong text;
 begin
     if jobs is null or json_typeof(jobs) <> 'array' then
@@ -110,11 +114,14 @@ begin
                 v_after := array(
                     select a::uuid
                     from json_array_elements_text(coalesce(r.job -> 'after', '[]')) as a);
+                v_after_failed := array(
+                    select a::uuid
+                    from json_array_elements_text(coalesce(r.job -> 'after_failed', '[]')) as a);
                 v_wrong := inturn.wrong_job(
                     v_queues[v_count], v_kinds[v_count], v_payloads[v_count]::json,
                     v_keys[v_count], v_priorities[v_count], v_rounds[v_count], v_delays[v_count],
-                    v_attempts[v_count], v_timeouts[v_count], v_after, v_dedupes[v_count],
-                    v_dedupe_seconds[v_count], now);
+                    v_attempts[v_count], v_timeouts[v_count], v_after, v_after_failed,
+                    v_dedupes[v_count], v_dedupe_seconds[v_count], now);
             end if;
         exception when data_exception then
             v_wrong := sqlerrm; -- a number or an id that is none, a text that cannot be kept
@@ -131,6 +138,10 @@ begin
                 v_wrong
             using errcode = 'IT005', hint = 'Nothing was stored.';
         end if;
+        if cardinality(v_after_failed) > 0 then
+            v_after := v_after_failed;
+            v_reactions := v_reactions || v_ids[v_count];
+        end if;
         v_waits_job := v_waits_job || array_fill(v_ids[v_count], array[cardinality(v_after)]);
         v_waits_on := v_waits_on || v_after;
     end loop;
@@ -141,7 +152,8 @@ begin
     select a.id, a.lane, a.position, a.duplicate
     from inturn.accept(
         v_ids, v_queues, v_keys, v_kinds, v_payloads, v_priorities, v_rounds, v_attempts,
-        v_timeouts, v_delays, v_dedupes, v_dedupe_seconds, v_waits_job, v_waits_on, now) a
+        v_timeouts, v_delays, v_dedupes, v_dedupe_seconds, v_waits_job, v_waits_on, v_reactions,
+        now) a
     order by a.n;
 end $$;
 
@@ -169,6 +181,7 @@ begin
             ('key', 'string', true), ('priority', 'number', false), ('round', 'number', false),
             ('delay_seconds', 'number', false), ('attempts_max', 'number', false),
             ('timeout_seconds', 'number', true), ('after', 'array', false),
+            ('after_failed', 'array', false),
             ('dedupe', 'string', true), ('dedupe_seconds', 'number', false)
         ) as k(name, type, may_be_null) on k.name = f.key
         where k.name is null
@@ -181,7 +194,8 @@ end $$;
 create or replace function inturn.wrong_job(
     queue text, kind text, payload json, key text, priority integer, round integer,
     delay_seconds double precision, attempts_max integer, timeout_seconds double precision,
-    after uuid[], dedupe text, dedupe_seconds double precision, now timestamptz
+    after uuid[], after_failed uuid[], dedupe text, dedupe_seconds double precision,
+    now timestamptz
 ) returns text language plpgsql as $$
 declare
     v_wrong text := inturn.wrong_payload(payload::text);
@@ -208,8 +222,10 @@ begin
             then 'delay_seconds may be 0 to 316224000'
         when delay_seconds > 0 and round > 0
             then 'a job has both a delay and a round: choose one'
-        when delay_seconds > 0 and cardinality(after) > 0
+        when delay_seconds > 0 and cardinality(after || after_failed) > 0
             then 'a job has both a delay and after: delay the jobs it waits for'
+        when cardinality(after) > 0 and cardinality(after_failed) > 0
+            then 'a job has both after and after_failed: choose one'
         when attempts_max is null or attempts_max not between 1 and 1000
             then 'attempts_max may be 1 to 1000'
         when not timeout_seconds between 0.001 and 2592000
@@ -218,5 +234,7 @@ begin
             then 'dedupe_seconds may be 0.001 to 31622400'
         when after is null or cardinality(after) > 1000
             then 'after may name up to 1000 jobs'
+        when after_failed is null or cardinality(after_failed) > 1000
+            then 'after_failed may name up to 1000 jobs'
     end;
 end $$;

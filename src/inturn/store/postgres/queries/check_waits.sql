@@ -3,7 +3,8 @@
 -- cursor. Only a fresh wait, or one that a settle has left for later, may be for what is finished.
 with awaited as (
     select w.job, w.on_job, l.id as lane,
-           w.fresh,
+           w.fresh, w.on_failure,
+           exists (select from inturn.dead d where d.id = w.on_job) as dead,
            exists (select from inturn.dead d where d.id = w.on_job)
            or exists (select from inturn.blocked d where d.id = w.on_job)
            or exists (select from inturn.parked d where d.id = w.on_job) as aside,
@@ -25,12 +26,22 @@ select said from (
         union all
         select 2, format('job %s is blocked and waits for nothing.', b.id)
         from inturn.blocked b where not exists (select from inturn.waits w where w.job = b.id)
+          and not exists (select from inturn.reacting r where r.job = b.id)
         union all
         select 3, format('job %s waits for job %s, which is not there.', job, on_job)
         from awaited where not aside and not cancelled and lane is null
         union all
         select 4, format('job %s waits for job %s, which is cancelled.', job, on_job)
         from awaited where cancelled and not fresh
+          and not exists (select from inturn.reacting r where r.job = awaited.job)
+        union all
+        select 6, format('job %s reacts to job %s, which is dead, and yet waits.', job, on_job)
+        from awaited where dead and on_failure and not fresh
+          and not exists (select from inturn.reacting r where r.job = awaited.job)
+        union all
+        select 7, format('job %s waits for some to be done and for others to fail.', w.job)
+        from inturn.waits w
+        group by w.job having count(distinct w.on_failure) > 1
         union all
         select 5, format('job %s waits for job %s, which is done.', job, on_job)
         from awaited where not aside and not cancelled and not standing and not fresh
