@@ -43,9 +43,11 @@ def new_job(world: World, queue: str | None = None) -> NewJob:
     if not delay and random.random() < 0.2 and world.ledger.accounts:
         recent = list(world.ledger.accounts)[-20:]
         after = frozenset(random.sample(recent, min(len(recent), random.randint(1, 3))))
+    id = world.new_id()
+    is_reaction = id.int % 5 < 2
     deduped = random.random() < 0.1
     return NewJob(
-        id=world.new_id(),
+        id=id,
         kind=random.choice(KINDS),
         payload=POISON if random.random() < 0.04 else str(random.randrange(2)),
         queue=queue,
@@ -54,7 +56,8 @@ def new_job(world: World, queue: str | None = None) -> NewJob:
         round=round,
         delay_seconds=delay,
         attempts_max=random.randint(1, 4),
-        after=after,
+        after=frozenset() if is_reaction else after,
+        after_failed=after if is_reaction else frozenset(),
         dedupe=f"d{random.randrange(3)}" if deduped else None,
         dedupe_seconds=random.choice((10.0, 120.0)),
     )
@@ -68,7 +71,9 @@ def new_jobs(world: World) -> list[NewJob]:
     for _ in range(random.choice((1, 1, 2, 3, 5))):
         job = new_job(world, queue)
         if jobs and not job.delay_seconds and random.random() < 0.15:
-            job = changed(job, after=job.after | {random.choice(jobs).id})
+            is_reaction = job.after_failed or (not job.after and job.id.int % 3 == 0)
+            others = job.waits_for() | {random.choice(jobs).id}
+            job = changed(job, **{"after_failed" if is_reaction else "after": others})
         jobs.append(job)
     return jobs
 
@@ -99,7 +104,9 @@ async def produce_what_must_fail(world: World) -> None:
 
 async def send_again(world: World) -> None:
     """Send a job once more, as after a cut connection: it is not stored twice."""
-    live = [one.job for one in world.ledger.live() if one.job.dedupe is None and not one.job.after]
+    live = [
+        one.job for one in world.ledger.live() if one.job.dedupe is None and not one.job.waits_for()
+    ]
     if live:
         await world.enqueue([world.random.choice(live)])
 

@@ -60,6 +60,8 @@ def loss(ledger: Ledger, event: Event) -> Iterator[str]:
             if not account.may_be_forgotten:
                 yield f"job {id} was accepted, is {account.end or 'unfinished'}, and is gone"
         elif (view.state in ENDS or account.end is not None) and view.state != account.end:
+            if account.late and view.state is JobState.BLOCKED:
+                continue
             if not _is_judged_elsewhere(ledger, account, view.state):
                 yield f"job {id} is {view.state} and should be {account.end or 'unfinished'}"
         elif (view.state is JobState.RUNNING) != (account.holding is not None):
@@ -231,13 +233,15 @@ def suspects(ledger: Ledger, event: Event) -> Iterator[str]:
 def dependencies(ledger: Ledger, event: Event) -> Iterator[str]:
     """Nothing starts before all that it comes after are done."""
     for _, leased, account in _starts(ledger, event):
-        if account.waits:
+        if account.waits and not account.job.after_failed:
             yield f"job {leased.id} started before {', '.join(map(str, account.waits))}"
     if isinstance(event, Audited):
         for account in ledger.accounts.values():
             view = event.views.get(account.job.id)
             blocked = view is not None and view.state is JobState.BLOCKED
             if account.end is None and view is not None and blocked != bool(account.waits):
+                if account.job.after_failed:
+                    continue
                 yield f"job {account.job.id} is {view.state} and waits for {account.waits}"
     if isinstance(event, Accepted):
         known = ledger.accounts.keys() | {job.id for job in event.jobs}
@@ -246,6 +250,21 @@ def dependencies(ledger: Ledger, event: Event) -> Iterator[str]:
                 there = ledger.accounts.get(other)
                 if other not in known or (there is not None and there.end is JobState.CANCELLED):
                     yield f"job {job.id} was accepted after {other}, which can never be done"
+
+
+def reactions(ledger: Ledger, event: Event) -> Iterator[str]:
+    """A reaction starts when something it waits for has failed, and never otherwise."""
+    for _, leased, account in _starts(ledger, event):
+        if account.job.after_failed and not account.reacts and account.end is None:
+            yield f"job {leased.id} started though nothing has failed: {account.waits} may be done"
+    if isinstance(event, Audited):
+        for account in ledger.live():
+            view = event.views.get(account.job.id)
+            if account.job.after_failed and view is not None and not account.late:
+                blocked = view.state is JobState.BLOCKED
+                if blocked == account.reacts:
+                    failed = "something has failed" if account.reacts else "nothing has failed"
+                    yield f"job {account.job.id} is {view.state} and {failed}"
 
 
 def gates(ledger: Ledger, event: Event) -> Iterator[str]:
@@ -441,6 +460,7 @@ CHECKS: Mapping[str, Check] = {
         attempts,
         suspects,
         dependencies,
+        reactions,
         gates,
         backoff,
         dedupe,

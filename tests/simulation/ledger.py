@@ -63,6 +63,8 @@ class Account:
     accepted_at: datetime
     due_at: datetime
     waits: set[UUID]
+    reacts: bool = False  # something that it was to react to has failed
+    late: int = 0  # after so many claims at most it is let in, or ends as it is to
     end: JobState | None = None
     ended_at: datetime | None = None
     holding: Holding | None = None
@@ -134,7 +136,8 @@ class Ledger:
                 for holding in self.run_out(event.at):
                     self._take_back(holding, event.at)
             case Cancelled(state=JobState.CANCELLED):
-                if (account := self.accounts.get(event.job)) and account.end is None:
+                account = self.accounts.get(event.job)
+                if account is not None and (account.end is None or account.late):
                     self._drop(account, event.at)
             case DeadRetried():
                 for job in event.put_back:
@@ -186,19 +189,27 @@ class Ledger:
                 self.refused.add(job.id)
             elif job.id not in self.accounts:
                 self._open(job, event.at, place)
+        needless = []
         for job in event.jobs:
-            if job.id in firsts or not job.after:
+            if job.id in firsts or not job.waits_for():
                 continue
             account = self.accounts[job.id]
-            others = {firsts.get(other, other) for other in job.after}
-            account.waits = {
-                other
-                for other in others
-                if other in self.accounts and self.accounts[other].end is not JobState.DONE
-            }
-            if account.waits:
+            others = {firsts.get(other, other) for other in job.waits_for()} & self.accounts.keys()
+            waits = {other for other in others if self.accounts[other].end is not JobState.DONE}
+            failed = [self.accounts[other] for other in waits if self.accounts[other].end in ENDS]
+            if job.after_failed and failed:
+                account.reacts = True
+                late = min(other.late for other in failed)
+                account.late = late + 1 if late else 0
+            elif waits:
+                account.waits = waits
+            elif job.after_failed:
+                needless.append(account)
+            if account.waits or account.late:
                 account.joined_from = account.joined_by = None
                 account.moved = True
+        for account in needless:
+            self._end(account, JobState.CANCELLED, event.at)
 
     def _open(self, job: NewJob, at: datetime, place: int) -> None:
         due_at = at + timedelta(seconds=job.delay_seconds)
@@ -218,6 +229,8 @@ class Ledger:
     def _claim(self, event: Claimed) -> None:
         if (event.queue, None) not in self.paused:
             self._join_due(event)
+            for account in self.accounts.values():
+                account.late = max(account.late - 1, 0)
         for claim in event.claims:
             self._lease(claim, event.worker)
 
@@ -338,10 +351,17 @@ class Ledger:
         """Tell a job that waits for another how that one ended."""
         if end is JobState.DONE:
             other.waits.discard(account.job.id)
-            if not other.waits:
+            if not other.waits and other.job.after_failed:
+                self._end(other, JobState.CANCELLED, at)
+            elif not other.waits:
                 other.joined_from = (self.number, 0)
+        elif other.job.after_failed:
+            other.waits.clear()
+            other.reacts, other.late = True, account.late + 1
+            other.joined_from = (self.number, 0)
         elif end is JobState.CANCELLED:
             other.waits.clear()
+            other.late = int(bool(account.job.after_failed))
             self._end(other, JobState.DEAD, at)
 
     def _bury(self, account: Account, at: datetime) -> None:

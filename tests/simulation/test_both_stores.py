@@ -22,7 +22,7 @@ from tests.simulation.run import WORKERS
 from tests.simulation.stores import Stores
 from tests.simulation.world import Wish, Worker, World
 
-SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14)
+SEEDS = (0, 1, 2, 3, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17)
 STEPS = 120
 OF_ONE_STORE = re.compile(r"\b(token|lane|position|ahead|first|last)=(\d+|None)")
 

@@ -28,8 +28,8 @@ class LosesJobs(Broken):
         return [tickets.get(job.id, Ticket(id=job.id)) for job in jobs]
 
     def _is_lost(self, job: NewJob, jobs: Sequence[NewJob]) -> bool:
-        plain = job.key is None and job.dedupe is None and not job.after and not job.round
-        return plain and not any(job.id in other.after for other in jobs)
+        plain = job.key is None and job.dedupe is None and not job.waits_for() and not job.round
+        return plain and not any(job.id in other.waits_for() for other in jobs)
 
 
 class LosesDeadLetters(Broken):
@@ -79,11 +79,11 @@ class IgnoresAfter(Broken):
 class WaitsForOneOnly(Broken):
     """Lets a job in when the first of those it waits for is done."""
 
-    checker = "dependencies"
+    checker, seed = "dependencies", 3
 
     async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
         await self.sql(
-            "delete from waits where exists (select 1 from waits as other "
+            "delete from waits where not on_failure and exists (select 1 from waits as other "
             "where other.job = waits.job and other.on_job < waits.on_job)"
         )
         await self.store.settle(settlements, worker=worker)
@@ -119,7 +119,7 @@ class KeepsHalfABatch(Broken):
             return await self.store.enqueue(jobs)
         except InturnError:
             for job in jobs:
-                if not job.after and job.dedupe is None and job.payload != "NaN" and job.kind:
+                if not job.waits_for() and job.dedupe is None and job.payload != "NaN" and job.kind:
                     await self.store.enqueue([msgspec.structs.replace(job, priority=0)])
             raise
 

@@ -26,6 +26,13 @@ class RunsDoneJobsAgain(SpoilsClaims):
     )
 
 
+class ReactsToNothing(SpoilsClaims):
+    """Lets reactions in although nothing has failed."""
+
+    checker = "reactions"
+    statements = ("insert or ignore into reacting select job from waits where on_failure",)
+
+
 class ReversesRuns(Broken):
     """Gives the jobs of a keyed lane's run in the wrong order."""
 

@@ -46,7 +46,7 @@ class TakesDoneTwice(Broken):
 class ForgetsWhatATurnSettles(Broken):
     """Takes a turn for a claim, as if what came with it had been settled before."""
 
-    checker = "leases"
+    checker, seed = "leases", 2
 
     async def turn(
         self, settlements: Sequence[Settlement], queue: str, **options: Any
@@ -57,7 +57,7 @@ class ForgetsWhatATurnSettles(Broken):
 class ClaimsInARefusedTurn(Broken):
     """Claims although what was to be settled is refused, and tells nobody."""
 
-    checker = "leases"
+    checker, seed = "leases", 5
 
     async def turn(
         self, settlements: Sequence[Settlement], queue: str, **options: Any

@@ -14,6 +14,7 @@ class Broken:
     """A store that keeps its promises, all but one. This one keeps them all."""
 
     checker = ""  # who must say so
+    seed = 0  # the first from which no other checker comes upon it before
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from inturn.store.sqlite.enqueue import append
-from inturn.store.sqlite.forsake import spare
+from inturn.store.sqlite.forsake import bury_noted, spare
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import made_queues
 from inturn.store.sqlite.rows import WHOLE_JOB, Micros, WholeJob
@@ -53,13 +53,14 @@ def admit_after(connection: sqlite3.Connection, now: Micros, done: Iterable[byte
 
 def admit_rest(connection: sqlite3.Connection, now: Micros) -> None:
     """Let in reactions to what has failed, and more of what waited for a job that is done, if a
-    settle has left some.
+    settle has left some. Bury what waits for a reaction that was not needed.
     """
     statement = "select job from reacting order by job limit ?"
     reacting = connection.execute(statement, (WAITS_TOGETHER,)).fetchall()
     if reacting:
         connection.executemany("delete from reacting where job = ?", reacting)
-        connection.executemany("delete from waits where job = ?", reacting)
+        connection.executemany("delete from waits where job = ? and on_failure", reacting)
+        bury_noted(connection, now, [job for (job,) in reacting])
         admit(connection, [job for (job,) in reacting])
     left = connection.execute("select job from admitting limit 1").fetchone()
     if left is not None:

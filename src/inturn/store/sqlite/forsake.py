@@ -15,20 +15,46 @@ def forsake(connection: sqlite3.Connection, now: Micros, job: bytes, *, ended: s
 
     What waits for those stays blocked: they are dead letters, and can be retried.
     """
-    reason = f"waits for job {UUID(bytes=job)}, which was {ended}"
     statement = "select job from waits where on_job = ? and not on_failure"
-    waiting = connection.execute(statement, (job,)).fetchall()
-    for (other,) in waiting:
-        connection.execute(query("bury_blocked"), (reason, now, other))
-        connection.execute("delete from blocked where id = ?", (other,))
-        connection.execute("delete from waits where job = ?", (other,))
+    for (other,) in connection.execute(statement, (job,)).fetchall():
+        _bury(connection, now, other, job, ended)
 
 
 def spare(connection: sqlite3.Connection, now: Micros, jobs: Iterable[bytes]) -> None:
-    """Cancel reactions that wait for nothing any more, and are not to run: nothing has failed."""
+    """Cancel reactions that wait for nothing any more, unless one is to run: nothing has failed.
+
+    What waits for them to be done is noted, for ``bury_noted``.
+    """
     for job in jobs:
         if connection.execute("select 1 from reacting where job = ?", (job,)).fetchone() is None:
             reason = "cancelled, for nothing has failed of what it was to react to"
             connection.execute(query("cancel_set_aside"), (now, "inturn", reason, job))
             connection.execute("delete from blocked where id = ?", (job,))
-            forsake(connection, now, job, ended=reason)
+            connection.execute(
+                "insert or ignore into reacting "
+                "select job from waits where on_job = ? and not on_failure",
+                (job,),
+            )
+
+
+def bury_noted(connection: sqlite3.Connection, now: Micros, jobs: Iterable[bytes]) -> None:
+    """Bury those of the jobs that wait for a reaction which was not needed."""
+    for job in jobs:
+        row = connection.execute(
+            "select waits.on_job, coalesce(cancelled.reason, 'cancelled') "
+            "from waits left join cancelled on cancelled.id = waits.on_job "
+            "where waits.job = ? and not waits.on_failure "
+            "order by cancelled.id is null, waits.on_job limit 1",
+            (job,),
+        ).fetchone()
+        if row is not None:
+            _bury(connection, now, job, *row)
+
+
+def _bury(
+    connection: sqlite3.Connection, now: Micros, job: bytes, on_job: bytes, ended: str
+) -> None:
+    reason = f"waits for job {UUID(bytes=on_job)}, which was {ended}"
+    connection.execute(query("bury_blocked"), (reason, now, job))
+    connection.execute("delete from blocked where id = ?", (job,))
+    connection.execute("delete from waits where job = ?", (job,))

@@ -1,6 +1,6 @@
 -- Accept jobs, all or none: dedupe, dependencies and bounds first, then each to its place.
--- p_waits_job[i] waits for p_waits_on[i]: for its failure if the job is one of p_reactions. Returns a
--- ticket for each job, in the given order.
+-- p_waits_job[i] waits for p_waits_on[i]: for its failure if the job is one of p_reactions. Returns
+-- a ticket for each job, in the given order.
 create or replace function inturn.accept(
     p_ids uuid[], p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],

@@ -1,5 +1,5 @@
--- Drop every function of the schema, to make them anew in the same transaction. What triggers run is
--- part of the tables, and stays.
+-- Drop every function of the schema, to make them anew in the same transaction. What triggers run
+-- is part of the tables, and stays.
 do $$
 declare
     f record;

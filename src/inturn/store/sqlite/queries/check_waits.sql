@@ -4,9 +4,6 @@ from blocked
 where not exists (select 1 from waits where waits.job = blocked.id)
   and not exists (select 1 from reacting where reacting.job = blocked.id)
 union all
-select 'job ' || uuid(job) || ' is to react, and is not blocked.'
-from reacting where not exists (select 1 from blocked where blocked.id = reacting.job)
-union all
 select 'job ' || uuid(job) || ' waits for some to be done and for others to fail.'
 from waits group by job having count(distinct on_failure) > 1
 union all
