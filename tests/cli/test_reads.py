@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from uuid import UUID
 
 import pytest
 
+from inturn.cli.jobs import _why
 from inturn.cli.text import short_id
-from inturn.model.job import NewJob
+from inturn.model.job import AttemptError, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.policy.settlement import Outcome, Settlement
@@ -180,6 +182,14 @@ def test_dead_jobs_are_listed(cli: Cli) -> None:
     assert {row[0] for row in found} > {short_id(job) for job in mails}
     [order] = cli.json("dead", "list", "--queue", "orders")["dead"]
     assert (order["reason"], order["state"]) == ("HTTP 400: unknown SKU", "dead")
+
+
+def test_a_dead_job_is_listed_with_its_last_error_and_not_with_how_often_it_failed() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    error = AttemptError(attempt=3, at=at, worker="w", error="ValueError: no cents")
+    assert _why("failed 3 times, the last time: ValueError: no cents", [error]) == error.error
+    assert _why("what it waits for was dropped", [error]) == "what it waits for was dropped"
+    assert _why(None, []) == ""
 
 
 # Lanes and queues

@@ -436,7 +436,7 @@ def _dead_cells(letter: DeadLetter, now: datetime) -> tuple[Cell, ...]:
         name_text(job.key),
         age(letter.died_at, now),
         str(letter.attempts),
-        one_line(letter.reason),
+        _why(letter.reason, letter.errors),
     )
 
 
@@ -458,4 +458,10 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
                 return f"until round {view.job.round} opens"
             return "ready" if view.ahead is None else _turn(view)
         case _:
-            return one_line(view.reason)
+            return _why(view.reason, view.errors)
+
+
+def _why(reason: str | None, errors: Sequence[AttemptError]) -> str:
+    """Say why a job is dead: its last error alone, without how often it failed, if that is why."""
+    last = errors[-1].error if errors else ""
+    return one_line(last if last and (reason or "").endswith(last) else reason)

@@ -39,9 +39,9 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
             if error.name != "asyncpg":
                 raise
             raise InvalidStoreURL(
-                f"{url.split('@')[-1]!r} needs asyncpg: pip install asyncpg, or install inturn "
-                f"with its extra `postgres`."
-            ) from error
+                "a store on PostgreSQL needs inturn's extra `postgres`. In a clone: "
+                "pip install '.[postgres]'"
+            ) from None
         return PostgresStore(url, clock=clock)
     shown = f"{scheme}://…" if separator else url
     raise InvalidStoreURL(f"{shown!r} is not the address of a store. Examples: {_EXAMPLES}.")
