@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from inturn.model import errors
-from inturn.store.store import Store
 from inturn.testing import DrainTimeout
 
 ROOT = Path(__file__).parents[2]
@@ -157,7 +156,6 @@ def test_a_page_cites_what_is_there(path: Path) -> None:
 
 
 def test_there_is_something_to_check() -> None:
-    assert {"claim", "settle", "explain"} <= public_verbs(Store)
     assert {"LeaseLost", "BadInput"} <= error_names()
     assert {"lane", "tail", "job"} <= table_names()
     assert "IT001" in sql_states()
