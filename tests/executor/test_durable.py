@@ -336,23 +336,6 @@ async def test_stop_is_idempotent_and_concurrent_and_what_comes_then_is_refused(
             await verb
 
 
-async def test_a_def_that_does_not_end_keeps_a_stop_with_a_timeout_for_seconds(shop: Shop) -> None:
-    gate, began = threading.Event(), threading.Event()
-
-    @shop.app.job
-    def stuck() -> None:
-        began.set()
-        gate.wait(SECONDS_MAX)
-
-    async with inturn.Executor(app=shop.app) as executor:
-        ticket = await executor.submit("a", stuck.call())
-        await until(began.is_set)
-        async with asyncio.timeout(SECONDS_MAX):
-            await executor.stop(timeout=0.05)
-        assert (await ticket.status()).state in (JobState.RETRYING, JobState.WAITING)
-        gate.set()
-
-
 async def test_an_executor_whose_worker_could_not_begin_says_why(shop: Shop) -> None:
     @shop.app.on_start
     async def connect() -> None:

@@ -112,28 +112,6 @@ async def test_what_using_leaves_out_stays_and_none_takes_a_key_away(app: App) -
     assert lane.using(key=None).call("a").new.key is None
 
 
-def test_what_a_decorator_left_on_a_function_changes_nothing_of_the_job() -> None:
-    def marked(function: Any) -> Any:
-        """As decorators that retry, rate or route do."""
-        marks = {"kind": "slow", "retry": object(), "timeout": 30.0, "app": None, "submit": 5}
-        for name, mark in {**marks, "options": None, "is_async": False, "arguments": ()}.items():
-            setattr(function, name, mark)
-        return function
-
-    @marked
-    async def fetch(url: str) -> str:
-        """Fetch it."""
-        return url
-
-    app = App("sqlite:///:memory:")
-    job: Any = app.job(attempts=3, timeout=5)(fetch)
-    new = job.call("x").new
-    assert (new.kind, new.attempts_max, new.timeout_seconds) == ("fetch", 3, 5)
-    assert (job.app, callable(job.submit), job.is_async) == (app, True, True)
-    assert (job.__name__, job.__doc__, job.__wrapped__) == ("fetch", "Fetch it.", fetch)
-    assert app.job(kind="other", attempts=2)(job).kind == "other"
-
-
 async def test_a_result_comes_back_as_its_type(app: App) -> None:
     ticket = await app.jobs["send"].submit("a")
     waiting = asyncio.create_task(ticket.result(timeout=10))
@@ -171,18 +149,6 @@ async def test_a_timeout_that_is_no_length_of_time_is_refused(app: App, timeout:
     ticket = await app.jobs["send"].submit("a")
     with pytest.raises(BadInput, match=r"^timeout "):
         await ticket.result(timeout=timeout)
-
-
-async def test_a_result_that_comes_at_the_last_moment_is_returned(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def explain(_ticket: Ticket[Any]) -> str:
-        await settle(app, Done(result="7"))
-        return "It is done."
-
-    monkeypatch.setattr(Ticket, "explain", explain)
-    ticket = await app.jobs["send"].submit("a")
-    assert await ticket.result(timeout=0) == 7
 
 
 def test_code_that_is_not_async_waits_for_a_result(made: App) -> None:
@@ -335,16 +301,6 @@ async def test_a_relative_path_is_one_file_for_the_life_of_an_app(
     assert sorted(path.name for path in here.iterdir()) == ["used.db", "work.db"]
     assert not list(elsewhere.iterdir())
     assert app.url == "sqlite:///work.db?synchronous=normal"
-
-
-def test_an_app_can_be_made_in_a_folder_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    assert App("sqlite:///work.db").address == "sqlite:///work.db"
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

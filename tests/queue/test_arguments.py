@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -30,7 +30,6 @@ from inturn.queue.app import App
 from inturn.queue.arguments import decode_result, encode_result
 from inturn.queue.context import Context
 from inturn.queue.job import Job
-from inturn.testing import private
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ID = UUID("01900000-0000-7000-8000-000000000001")
@@ -187,15 +186,6 @@ def test_a_default_is_that_of_the_handler_that_runs(app: App) -> None:
     assert again(work, 1) == ([], {"a": 1})
 
 
-def test_a_gap_among_parameters_without_names_is_filled_with_their_defaults(app: App) -> None:
-    @app.job
-    def work(a: int = 1, b: int = 2, /, c: int = 3) -> list[int]:
-        return [a, b, c]
-
-    args, kwargs = work.arguments.decode('{"b": 7}')
-    assert work(*args, **kwargs) == [1, 7, 3]
-
-
 def test_the_context_is_no_argument(app: App) -> None:
     @app.job
     async def work(ctx: Context, a: int) -> None: ...
@@ -326,41 +316,6 @@ def test_what_cannot_be_a_job_is_refused_where_it_is_declared(app: App) -> None:
         app.job(update_wrapper(partial(print, "x"), print))
 
     assert app.jobs == {}
-
-
-class Timed:
-    """A decorator that is an object, as many are."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        update_wrapper(self, function)
-
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._function(*args, **kwargs)
-
-
-def test_what_is_async_in_the_end_runs_on_the_loop(app: App) -> None:
-    class Shop:
-        @app.job
-        @staticmethod
-        async def sell(n: int) -> int:
-            return n
-
-        @app.job
-        @staticmethod
-        def count(n: int) -> int:
-            return n
-
-    @app.job
-    @Timed
-    async def timed(n: int) -> int:
-        return n
-
-    assert [job.is_async for job in (Shop.sell, timed, Shop.count)] == [True, True, False]
-    with private(app) as sandbox:
-        tickets = [Shop.sell.submit_sync(1), timed.submit_sync(2), Shop.count.submit_sync(3)]
-        sandbox.drain_sync()
-        assert [ticket.result_sync(timeout=10) for ticket in tickets] == [1, 2, 3]
 
 
 SETS = """

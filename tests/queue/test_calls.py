@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from copy import copy, deepcopy
+from copy import copy
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -56,16 +55,6 @@ async def test_apps_on_one_store_submit_together(tmp_path: Path) -> None:
         assert len((await other.run(lambda store: store.jobs())).rows) == len(accepted) == 4
 
 
-async def test_an_executor_refuses_a_call_of_another_app_that_has_such_a_kind_too() -> None:
-    app, other = App(MEMORY), App(MEMORY)
-    [own, _], [foreign, _] = calls(app), calls(other)
-    async with Executor(app=app) as executor:
-        with pytest.raises(BadInput, match="'answer' is one of another app"):
-            await executor.submit("k", foreign)
-        assert await executor.run("k", own) == 1
-    await app.close()
-
-
 async def test_an_app_in_a_sandbox_takes_the_calls_that_were_made_before() -> None:
     app = App(MEMORY)
     before = calls(app)
@@ -73,18 +62,6 @@ async def test_an_app_in_a_sandbox_takes_the_calls_that_were_made_before() -> No
         tickets = await app.submit_many(before)
         await sandbox.drain()
         assert [await one.result() for one in tickets] == [1, 2]
-
-
-@pytest.mark.parametrize("copied", [copy, deepcopy, lambda call: pickle.loads(pickle.dumps(call))])
-async def test_a_copy_of_a_call_is_submitted_as_the_call_would_be(copied: object) -> None:
-    assert callable(copied)
-    async with App(MEMORY) as app:
-        for call in calls(app):
-            again = copied(call)
-            assert (again.new, again.hint, again.id) == (call.new, call.hint, call.id)
-            [ticket] = await app.submit_many([again])
-            assert ticket.id == call.id
-            assert call in {call}
 
 
 async def test_a_call_is_one_job_and_is_refused_a_second_time() -> None:
@@ -132,16 +109,6 @@ async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be
         assert (await app.run(lambda store: store.jobs())).rows == ()
         tickets = await app.submit_many([one, other])
         assert [await ticket.result() for ticket in tickets] == [1, 2]
-
-
-async def test_a_call_that_stands_twice_in_a_batch_spoils_no_transaction(migrated_url: str) -> None:
-    async with App(migrated_url) as app, connected(migrated_url) as connection:
-        [one, other] = calls(app)
-        async with connection.transaction():
-            with pytest.raises(BadInput, match="stands twice in the batch"):
-                await app.submit_many([one, one], connection=connection)
-            await app.submit_many([other], connection=connection)
-        assert len((await app.run(lambda store: store.jobs())).rows) == 1
 
 
 async def test_a_call_that_was_submitted_in_a_transaction_stays_the_same_job(

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from inturn.log import LINE_CHARS_MAX, log_worker_event
-from inturn.model.worker_events import AttemptFailed, Died, Stopping
+from inturn.model.worker_events import AttemptFailed, Died
 
 JOB = UUID("0199f3a2-7c1e-7abc-8def-0123456789ab")
 
@@ -42,27 +42,4 @@ def test_a_sentence_goes_on_after_the_error_that_it_quotes(
         f"worker w1: job {JOB} (mail) failed for good: {quoted}. "
         f"Details: `inturn jobs show {JOB.hex[-8:]}`",
         f"worker w1: job {JOB} (mail) failed: {quoted}; attempt 1 of 5, again in 0.5 s",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("about", "said"),
-    [
-        ({}, "; once more to stop at once"),
-        ({"is_member": True}, ""),
-        (
-            {"is_member": True, "seconds_max": 30.0},
-            "; what still runs after 30 s is given back",
-        ),
-    ],
-)
-def test_nobody_is_told_to_say_once_more_what_is_not_heard_twice(
-    about: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "inturn.worker")
-    log_worker_event(Stopping(worker="w1", why="SIGTERM", running=3, **about))
-    log_worker_event(Stopping(worker="w1", why="SIGTERM", running=0, **about))
-    assert caplog.messages == [
-        f"worker w1: SIGTERM: finishing 3 jobs{said}",
-        "worker w1: SIGTERM: stopping",
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from random import Random
@@ -17,7 +15,7 @@ from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.worker import heartbeat as heartbeat_module
 from inturn.worker.health import WorkerHealth
-from inturn.worker.heartbeat import Heartbeat, sleepless_clock
+from inturn.worker.heartbeat import Heartbeat
 from inturn.worker.record import Record
 
 LEASE: Any = Lease(1, "default", None, None, 1, 1, None, alone=False)  # type: ignore[arg-type]
@@ -154,21 +152,3 @@ async def test_a_store_that_is_away_is_asked_once_a_beat_however_soon_a_sweep_is
     for _ in range(10):
         assert heartbeat.pause_seconds == 5.0
         await heartbeat.step()
-
-
-def test_leases_are_counted_by_a_clock_that_goes_on_while_the_machine_sleeps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if sys.platform != "linux":
-        pytest.skip("its clock has another name there")
-    told = {time.CLOCK_BOOTTIME: 7.0, time.CLOCK_MONOTONIC: 3.0}
-    monkeypatch.setattr(time, "clock_gettime", told.__getitem__)
-    assert sleepless_clock()() == 7.0
-
-
-def test_without_such_a_clock_the_usual_one_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int) -> float:
-        raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr(time, "clock_gettime", refuse)
-    assert sleepless_clock() is time.monotonic

@@ -100,38 +100,6 @@ async def test_every_stop_is_called_whatever_fails(app: App) -> None:
     assert said == ["first"]
 
 
-async def test_a_start_that_fails_is_told_though_what_it_had_not_begun_cannot_be_ended(
-    app: App,
-) -> None:
-    @app.on_start
-    async def connect() -> None:
-        raise OSError("no such host")
-
-    @app.on_stop
-    async def part() -> None:
-        raise AttributeError("there is no connection")
-
-    with pytest.raises(HookFailed, match=r"the hook 'connect', .* no such host"):
-        await Worker(app).run()
-
-
-class Odd(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("error", [Odd, asyncio.CancelledError, GeneratorExit])
-async def test_whatever_a_start_raises_by_itself_is_its_failure(
-    app: App, error: type[BaseException]
-) -> None:
-    @app.on_start
-    async def connect() -> None:
-        raise error("no such host")
-
-    said = rf"^the hook 'connect', to be called when a worker starts, failed: {error.__name__}: no"
-    with pytest.raises(HookFailed, match=said):
-        await Worker(app).run()
-
-
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
 async def test_around_surrounds_each_attempt_and_sees_how_it_ends(app: App, is_async: bool) -> None:
     said: list[str] = []

@@ -164,33 +164,6 @@ async def test_who_has_settled_in_its_own_transaction_may_go_on(app: App) -> Non
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
 
 
-async def test_who_is_about_to_hear_that_its_transaction_has_committed_has_lost_nothing(
-    app: App,
-) -> None:
-    told: list[WorkerEvent] = []
-    store: Any = await app.lend()
-    transaction = store.transaction
-
-    @asynccontextmanager
-    async def answers_late() -> AsyncIterator[Any]:
-        async with transaction() as t:
-            yield t
-        await beaten(app, times=3)  # they find the lease gone: it went with the commit
-
-    @app.job
-    async def work(ctx: Context) -> None:
-        store.transaction = answers_late
-        async with ctx.transaction():
-            store.transaction = transaction
-
-    async with working(app, listeners=[told.append], **LEASE) as worker:
-        ticket = await work.submit()
-        await ticket.result(timeout=SECONDS_MAX)
-        await until(lambda: worker.running == 0, SECONDS_MAX)
-    assert losses(told) == []
-    assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
-
-
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 @pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
 async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
@@ -227,31 +200,6 @@ async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
     counts = worker.record.counts
     assert (counts.done, counts.lost, counts.failed, counts.released) == (1, 1, 0, 0)
     assert "the lease of 1 job ran out" in caplog.text
-
-
-async def test_a_lease_lost_at_the_commit_is_told_by_a_worker_that_stops_meanwhile(
-    app: App,
-) -> None:
-    told: list[WorkerEvent] = []
-    tokens: list[int] = []
-
-    async def lose() -> None:
-        await take_leases(app)
-        await until(lambda: tokens[0] not in tokens_held(worker), SECONDS_MAX)
-        worker.stop()
-
-    @app.job
-    async def work(ctx: Context) -> None:
-        tokens.append(ctx.token)
-        await settle_after(app, lose)
-        async with ctx.transaction():
-            pass
-
-    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
-        await work.submit()
-        await until(lambda: tokens, SECONDS_MAX)
-    assert losses(told) == [(1, 0, 0)]
-    assert (worker.record.counts.done, worker.record.counts.lost) == (0, 1)
 
 
 async def settle_after(app: App, act: Callable[[], Awaitable[None]]) -> None:
@@ -300,25 +248,3 @@ async def test_a_child_process_is_killed(jobs: ModuleType, tmp_path: Path) -> No
         await until(lambda: not is_alive(pid), SECONDS_MAX)
         await until(lambda: losses(told), SECONDS_MAX)
     assert losses(told) == [(1, 1, 0)]
-
-
-async def test_what_its_own_transaction_settled_is_not_lost_before_it_is_collected(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = asyncio.Event()
-
-    @app.job
-    async def work(ctx: Context) -> None:
-        async with ctx.transaction():
-            pass
-        ended.set()
-
-    async with working(app, **LEASE) as worker:
-        with monkeypatch.context() as patch:
-            patch.setattr(worker.runs, "collect", list)
-            ticket = await work.submit()
-            await ended.wait()
-            await until(lambda: worker.running == 0, SECONDS_MAX)
-            worker.steps.lose(worker.runs.leases())
-        await ticket.result(timeout=SECONDS_MAX)
-    assert worker.record.counts.lost == 0

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from inturn.model.errors import JobFailed, ResultLost
-from inturn.model.job import JobState
+from inturn.model.errors import JobFailed
 from inturn.policy.retry import RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.queue.ticket import Ticket
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
@@ -81,7 +76,6 @@ class _Own(BaseException):
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-@pytest.mark.parametrize("is_surrounded", [False, True], ids=["bare", "surrounded"])
 @pytest.mark.parametrize(
     ("misbehave", "said"),
     [
@@ -93,14 +87,13 @@ class _Own(BaseException):
     ],
 )
 async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
-    tmp_path: Path, misbehave: Callable[[], None], said: str, is_async: bool, is_surrounded: bool
+    tmp_path: Path, misbehave: Callable[[], None], said: str, is_async: bool
 ) -> None:
     app = App(f"sqlite:///{tmp_path / 'work.db'}")
-    if is_surrounded:
 
-        @app.around
-        async def around(ctx):  # type: ignore[no-untyped-def]
-            yield
+    @app.around
+    async def around(ctx):  # type: ignore[no-untyped-def]
+        yield
 
     if is_async:
 
@@ -205,92 +198,3 @@ async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App, is_surroun
             with pytest.raises(JobFailed, match=r"charge\(\) is an `async def`.* not awaited"):
                 await ticket.result(timeout=SECONDS_MAX)
     assert ran == []
-
-
-class Hasty(RetryLater):
-    """It forgets to call the class it is made from."""
-
-    def __init__(self) -> None:
-        self.after = 0.0
-
-
-class Wordless(Exception):
-    def __str__(self) -> str:
-        raise LookupError("no words")
-
-
-class Broken(RetryPolicy):
-    def delay_seconds(self, attempt: int, random: Random) -> float:
-        raise ZeroDivisionError("by a policy")
-
-
-class Absent(RetryPolicy):
-    def delay_seconds(self, attempt: int, random: Random) -> Any:
-        return timedelta(seconds=1)
-
-
-@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-@pytest.mark.parametrize(
-    ("error", "policy", "said"),
-    [
-        (Hasty(), ONCE, "cannot be judged: AttributeError: .*counted"),
-        (Wordless(), ONCE, "^Wordless: .its text cannot be read: LookupError.$"),
-        (ValueError("x"), Broken(attempts_max=2), "cannot be judged: ZeroDivisionError: by a pol"),
-        (ValueError("x"), Absent(attempts_max=2), "cannot be judged: TypeError: "),
-    ],
-    ids=["no super", "no text", "raising policy", "policy of another type"],
-)
-async def test_an_error_that_cannot_be_judged_is_a_failure_like_any_other(
-    app: App, error: BaseException, policy: RetryPolicy, said: str, is_async: bool
-) -> None:
-    if is_async:
-
-        @app.job(retry=policy)
-        async def fail() -> None:
-            raise error
-
-    else:
-
-        @app.job(retry=policy)
-        def fail() -> None:
-            raise error
-
-    ticket = await fail.using(key="k").submit()
-    async with working(app):
-        await until_judged(ticket)
-    view = await ticket.status()
-    assert re.search(said, view.errors[0].error)
-    is_tried_again = view.state is not JobState.DEAD or len(view.errors) > 1  # it may be by now
-    assert is_tried_again is (policy is not ONCE)
-
-
-async def until_judged(ticket: Ticket[None]) -> None:
-    """Wait until a job's first attempt has been settled."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while not (await ticket.status()).errors:  # noqa: ASYNC110  # the store tells nobody
-            await asyncio.sleep(0.01)
-
-
-async def test_a_filter_of_the_log_that_fails_does_not_end_the_worker(app: App) -> None:
-    def fails(_: logging.LogRecord) -> bool:
-        raise LookupError("by a filter")
-
-    @app.job(retry=ONCE)
-    async def work(n: int) -> object:
-        if n == 1:
-            raise ValueError("boom")
-        return object() if n == 2 else n  # which cannot be kept, as the log is to say
-
-    logs = [logging.getLogger(name) for name in ("inturn.worker", "inturn.executor")]
-    for log in logs:
-        log.addFilter(fails)
-    try:
-        async with working(app):
-            with pytest.raises(JobFailed):
-                await (await work.submit(1)).result(timeout=SECONDS_MAX)
-            with pytest.raises(ResultLost):
-                await (await work.submit(2)).result(timeout=SECONDS_MAX)
-            assert await (await work.submit(3)).result(timeout=SECONDS_MAX) == 3
-    finally:
-        for log in logs:
-            log.removeFilter(fails)

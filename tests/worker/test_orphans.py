@@ -89,22 +89,5 @@ async def test_a_worker_that_is_killed_leaves_no_child(start: Start, what: str) 
     await until(lambda: all(map(is_gone, pids)))
 
 
-async def test_a_worker_that_is_killed_while_it_stands_still_leaves_no_child(start: Start) -> None:
-    doomed = await start("blocks")
-    pids = await doomed.children()
-    doomed.worker.send_signal(signal.SIGSTOP)
-    await doomed.kill()
-    await until(lambda: all(map(is_gone, pids)))
-
-
-async def test_a_process_that_the_worker_forked_keeps_no_child_alive(start: Start) -> None:
-    doomed = await start("blocks", forks=True)
-    pids = await doomed.children()
-    fork = await doomed.fork()
-    await doomed.kill()
-    await until(lambda: all(map(is_gone, pids)))
-    assert not is_gone(fork)
-
-
 def pids_in(path: Path) -> list[int]:
     return [int(pid) for pid in path.read_text().split()]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import BadInput, LeaseLost
+from inturn.model.errors import LeaseLost
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker.attempt_store import PROGRESS_SECONDS, AttemptStore, Progress
+from inturn.worker.attempt_store import PROGRESS_SECONDS, Progress
 from tests.executor.support import jump
-from tests.worker.conftest import runs_of, take_for_good, until, working
+from tests.worker.conftest import take_for_good, until, working
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
@@ -96,47 +96,3 @@ def test_however_often_it_is_said_little_is_written() -> None:
         assert written == [0.0, 0.999], "after the end nothing is written"
 
     jump(says_much)
-
-
-async def test_after_its_own_transaction_a_job_has_nothing_to_lose(app: App) -> None:
-    said: list[str] = []
-
-    @app.job
-    async def write(ctx: Context) -> None:
-        async with ctx.transaction() as transaction:
-            await transaction.execute("select 1")
-        await ctx.heartbeat()  # it is done, and nobody runs it again
-        await ctx.progress(1.0, "written")
-        try:
-            async with ctx.transaction():
-                raise AssertionError("a second one")
-        except BadInput as error:
-            said.append(str(error))
-
-    async with working(app):
-        await (await write.submit()).result(timeout=60)
-        await until(lambda: bool(said))
-    assert said[0].startswith("the job is done: its transaction has committed")
-
-
-async def test_who_says_how_far_it_is_hears_at_once_that_the_worker_has_lost_the_lease(
-    app: App,
-) -> None:
-    """Before anything is written, though the store itself may not have taken it back yet."""
-
-    @app.job
-    async def copies() -> None: ...
-
-    store = await app.lend()
-    await copies.submit()
-    [claim] = await store.claim("default", jobs_max=1, worker="w")
-    run = (await runs_of(app)).take(claim)
-    way = AttemptStore(store, "w", run, claim.jobs[0], 60.0, app)
-    await way.progress(0.1, "")
-    run.lose()
-    with pytest.raises(LeaseLost):
-        await way.progress(0.2, "")
-    way.end()
-    view = await store.job(claim.jobs[0].id)
-    assert view.progress is not None
-    assert view.progress.fraction == 0.1

@@ -27,22 +27,6 @@ class _Model:
         raise AssertionError("nothing was written")
 
 
-class _Proxy:
-    """What stands for something else, and asks it even for its class."""
-
-    @property
-    def __class__(self) -> Any:
-        raise RuntimeError("working outside of a request")
-
-    @__class__.setter
-    def __class__(self, _: Any) -> None: ...
-
-
-class _Unreadable(Exception):
-    def __str__(self) -> str:
-        return str(1 // 0)
-
-
 def _deep() -> Any:
     nest: Any = []
     for _ in range(sys.getrecursionlimit() * 20):
@@ -52,13 +36,9 @@ def _deep() -> Any:
 
 ODD = {
     "ZeroDivisionError: by zero": lambda: _Model(ZeroDivisionError("by zero")),
-    "RecursionError": lambda: _Model(RecursionError()),
     "SystemExit: 3": lambda: _Model(SystemExit(3)),
-    "_Unreadable": lambda: _Model(_Unreadable()),
-    "working outside of a request": _Proxy,
     "nested": _deep,
 }
-SAID = {"RecursionError": "nested", "working outside of a request": "not JSON|outside"}
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
@@ -83,7 +63,7 @@ async def test_a_result_that_raises_when_it_is_written_does_not_run_the_job_agai
 
     async with working(app):
         ticket = await work.submit()
-        with pytest.raises(ResultLost, match=SAID.get(odd, odd)):
+        with pytest.raises(ResultLost, match=odd):
             await ticket.result(timeout=SECONDS_MAX)
     status = await ticket.status()
     assert (ran, status.state, status.errors) == ([1], JobState.DONE, ())

@@ -15,7 +15,7 @@ from inturn.model.job import DeadLetter, NewJob
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import attempt, watchdog
+from inturn.worker import watchdog
 from inturn.worker.interrupt import Deadline, TimeIsUp
 from tests.worker.conftest import prolonged, until, working
 
@@ -225,29 +225,6 @@ def test_a_deadline_never_strikes_what_its_thread_runs_next() -> None:
         striker.join()
     assert sum(caught.values()) == 20_000
     assert caught["struck"] > 0
-
-
-async def test_who_was_cancelled_late_is_not_said_to_have_caught_it(
-    app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt, "GRACE_SECONDS", 0.3)
-    begun = asyncio.Event()
-
-    @app.job(attempts=1, timeout=0.2)
-    async def sleeper() -> None:
-        begun.set()
-        await asyncio.sleep(60)
-
-    @app.job
-    async def blocker() -> None:
-        await begun.wait()
-        time.sleep(0.2 + 0.3 + 0.3)  # noqa: ASYNC251
-
-    tickets = await app.submit_many([sleeper.call(), blocker.call()])
-    async with working(app):
-        with pytest.raises(JobFailed, match=r"took longer than 0\.2 s"):
-            await tickets[0].result(timeout=60)
-    assert "was to end after" not in caplog.text
 
 
 async def test_an_async_def_that_blocks_the_loop_past_its_timeout_has_failed(app: App) -> None:

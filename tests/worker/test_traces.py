@@ -21,7 +21,6 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.ticket import Ticket
 from inturn.worker.record import TRACEBACK_CHARS_MAX
-from inturn.worker.traceback import trace_of
 from tests.worker.conftest import working
 from tests.worker.test_processes import jobs  # noqa: F401
 
@@ -187,27 +186,3 @@ async def test_a_long_trace_is_kept_and_told_by_its_end(app: App) -> None:
     assert (error.traceback or "").endswith(r"the end\0\udc80")
     [died] = [one for one in told if isinstance(one, Died)]
     assert len(died.traceback or "") <= TRACEBACK_CHARS_MAX + 2
-
-
-def test_an_error_that_cannot_be_told_has_no_trace() -> None:
-    class Mean(Exception):
-        def __str__(self) -> str:
-            raise KeyError("no words")
-
-    try:
-        raise Mean
-    except Mean as error:
-        trace = trace_of(error)
-    assert trace is None or "Mean" in trace
-
-
-def test_an_endless_recursion_has_a_short_trace() -> None:
-    def fall(depth: int) -> int:
-        return fall(depth + 1)
-
-    try:
-        fall(0)
-    except RecursionError as error:
-        trace = trace_of(error) or ""
-    assert "in fall" in trace
-    assert len(trace) < 2_000
