@@ -55,15 +55,17 @@ SETTINGS = {
 # Deleting is far quicker than truncating when tables hold a handful of rows.
 EMPTY_ALL_TABLES = r"""
 do $$
-declare name text;
+declare
+    owner text;
+    name text;
 begin
     perform set_config('session_replication_role', 'replica', true);  -- in any order
-    for name in
-        select format('%I.%I', schemaname, tablename) from pg_tables
-        where (schemaname = 'inturn' and tablename <> 'schema_version')
-           or schemaname like 'inturn\_%'
+    for owner, name in
+        select schemaname, tablename from pg_tables
+        where (schemaname = 'inturn' or schemaname like 'inturn\_%')
+            and tablename not in ('schema_version', 'functions')
     loop
-        execute format('delete from %s', name);
+        execute format('delete from %I.%I', owner, name);
     end loop;
     for name in select tablename from pg_tables where schemaname = 'public' loop
         execute format('drop table public.%I', name);

@@ -13,6 +13,7 @@ from inturn.model.job import JobState
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done, Retry
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import (
     claim,
@@ -87,7 +88,7 @@ async def test_a_claim_that_began_before_a_cancel_was_committed_respects_it(
             await transaction.execute("lock table inturn.tail in access exclusive mode")
             claiming = asyncio.ensure_future(claim(store, suspects_max=3))
             await held_up(claiming)
-        [[said]] = await transaction.execute("select inturn.cancel($1, 'ann', null)", one)
+        [[said]] = await transaction.execute(called("select inturn.cancel($1, 'ann', null)"), one)
         if not stands_still:
             claiming = asyncio.ensure_future(claim(store, suspects_max=3))
             await held_up(claiming)

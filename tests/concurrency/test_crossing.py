@@ -17,7 +17,7 @@ from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.store.change import Change
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -153,7 +153,7 @@ async def test_a_job_that_waits_for_one_being_cancelled_is_not_left_blocked(
     await enqueue(store, job("a"))
     [awaited] = await enqueue(store, job("a"))
     async with store.transaction() as t:
-        await t.execute("select inturn.cancel($1, 'me', null)", awaited)
+        await t.execute(called("select inturn.cancel($1, 'me', null)"), awaited)
         [waiting] = await enqueue(store, job("b", after=frozenset({awaited})))
         await quickly(store.reclaim())
     for _ in range(2):

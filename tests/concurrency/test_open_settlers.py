@@ -9,6 +9,7 @@ import pytest
 from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import store as store_module
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import ask, claim, done, enqueue, held_up, ids, job, jobs, quickly
 
@@ -69,7 +70,7 @@ async def test_a_lease_that_was_taken_back_while_it_was_extended_is_fenced(
     [one] = await claim(store, lease_seconds=0.001)
     await asyncio.sleep(0.01)
     async with store.transaction() as transaction:
-        await transaction.execute("select * from inturn.reclaim(10, null, null)")
+        await transaction.execute(called("select * from inturn.reclaim(10, null, null)"))
         assert await quickly(store.extend([one.lease])) == []
     assert await store.extend([one.lease]) == [one.lease]
     with pytest.raises(LeaseLost):

@@ -6,6 +6,7 @@ import asyncio
 from uuid import UUID
 
 from inturn.model.lane import QueueSettings
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -66,7 +67,7 @@ async def test_a_producer_that_waits_for_a_prune_finds_a_new_lane(store: Postgre
     await enqueue(store, job("a"), job("b"))
     await drain(store)
     async with store.transaction() as transaction:
-        await transaction.execute("select * from inturn.prune_lanes(0, 100, 100, null)")
+        await transaction.execute(called("select * from inturn.prune_lanes(0, 100, 100, null)"))
         plain = await quickly(enqueue(store, job()))
         keyed = asyncio.ensure_future(enqueue(store, *jobs(2, "a"), job("b")))
         assert await held_up(keyed)

@@ -198,27 +198,6 @@ async def test_another_payload_under_a_dedupe_key_is_a_conflict(
             connection.execute("select inturn.enqueue('mail', 'send', '2', dedupe => 'one')")
 
 
-async def test_migrate_replaces_a_function_that_used_to_return_something_else(
-    postgres_url: str,
-) -> None:
-    """An older version's functions are still there when a newer one is installed."""
-    store = PostgresStore(postgres_url)
-    await store.migrate()
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("comment on schema inturn is 'the functions of an older version'")
-        connection.execute("drop function inturn.extend")
-        connection.execute(
-            "create function inturn.extend(p_tokens bigint[], p_lanes bigint[], "
-            "p_lease_seconds double precision, p_now timestamptz) "
-            "returns bigint language sql as 'select 1::bigint'"
-        )
-    try:
-        await store.migrate()
-        assert await store.extend([]) == []
-    finally:
-        await store.close()
-
-
 async def test_a_database_that_is_not_utf8_is_refused(postgres_url: str) -> None:
     """SQL_ASCII keeps bytes and knows no characters: names and digests would break later."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from inturn.policy.settlement import Settlement
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.conftest import migrate
 from tests.concurrency.support import ask, claim, done, drain, enqueue, ids, job, sound
@@ -101,7 +102,7 @@ async def test_a_settle_that_began_before_a_dependent_was_admitted_releases_it(
             settling = asyncio.ensure_future(done(store, claims))
             await _until_someone_waits(strict)
             [later] = await enqueue(store, job(queue="later", after=frozenset({first})))
-            await admitting.execute("select inturn.recheck(10, clock_timestamp())")
+            await admitting.execute(called("select inturn.recheck(10, clock_timestamp())"))
         async with asyncio.timeout(60):
             await settling
         assert await drain(store, "later") == [later]

@@ -10,6 +10,7 @@ import asyncpg
 
 import inturn.store.postgres
 import inturn.store.sqlite.queries
+from inturn.store.postgres.sql import query as read
 from inturn.store.postgres.store import PostgresStore
 from inturn.store.sqlite.check import add_functions
 from inturn.store.sqlite.queries import query
@@ -17,8 +18,6 @@ from inturn.store.sqlite.store import SqliteStore
 
 ON_POSTGRES = sorted(Path(inturn.store.postgres.__file__).with_name("queries").glob("*.sql"))
 ON_SQLITE = sorted(Path(inturn.store.sqlite.queries.__file__).parent.glob("*.sql"))
-
-COMMAND = re.compile(r"^\s*do \$\$", re.MULTILINE)  # which PostgreSQL reads when it runs it
 
 
 async def test_every_statement_runs_against_the_schema_on_postgresql(
@@ -31,9 +30,7 @@ async def test_every_statement_runs_against_the_schema_on_postgresql(
     connection = await asyncpg.connect(postgres_url)
     try:
         for path in ON_POSTGRES:
-            text = path.read_text(encoding="utf-8")
-            if not COMMAND.search(text):
-                await connection.prepare(text)
+            await connection.prepare(read(path.stem))
     finally:
         await connection.close()
     assert len(ON_POSTGRES) > 40

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inturn.store.postgres.sql import FUNCTIONS
 from inturn.store.postgres.store import PostgresStore
 from tests.model import promises
 from tests.model.rules import Batch, Bounds
@@ -36,7 +37,7 @@ async def spoil(store: PostgresStore, engine: Engine) -> None:
     """Replace parts of the SQL functions of a database."""
     async with store.transaction() as transaction:
         for function, text, other in engine.patches:
-            found = f"select pg_get_functiondef('inturn.{function}'::regproc)"
+            found = f"select pg_get_functiondef('{FUNCTIONS}.{function}'::regproc)"
             [[source]] = await transaction.execute(found)
             assert text in source, f"inturn.{function} no longer says {text!r}"
             await transaction.execute(source.replace(text, other))

@@ -25,7 +25,7 @@ from inturn.store.postgres.claim import claim as claim_verb
 from inturn.store.postgres.claim import extend
 from inturn.store.postgres.enqueue import enqueue
 from inturn.store.postgres.settle import settle
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 from inturn.store.postgres.store import PostgresStore
 from tests.contract.support import verdicts
 from tests.plans.counters import BIG, FEW, counted
@@ -256,7 +256,7 @@ async def test_the_sweep_folds_what_settles_leave_so_that_stats_read_a_row_a_min
 
 async def test_a_gate_is_advanced_by_a_look_at_a_thousand_lanes(connection: Any) -> None:
     async with counted(connection) as touched:
-        row = await connection.fetchrow("select * from inturn.advance_gate('wide')")
+        row = await connection.fetchrow(called("select * from inturn.advance_gate('wide')"))
     assert not row["advanced"]
     assert touched.walked() == []
     assert touched.all_rows() <= 10_000
@@ -280,7 +280,7 @@ async def test_fresh_waits_are_looked_at_in_time_that_grows_with_their_number(
     async with counted(connection):
         await connection.execute(f"update inturn.waits set fresh = true where job in ({BLOCKED})")
         async with counted(connection) as touched:
-            assert await connection.fetchval("select inturn.recheck(1000, now())") == 1000
+            assert await connection.fetchval(called("select inturn.recheck(1000, now())")) == 1000
     assert touched.walked() == []
     assert touched.all_rows() <= 40_000
 

@@ -48,7 +48,6 @@ InturnError
     ├── StoreReplaced         its file was deleted or replaced while it was open
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
-    ├── FunctionsDiffer       the database has the functions of another inturn
     ├── SchemaTaken           tables of these names are there, and are not inturn's
     └── NoRights              the user may not do this in the database
 """
@@ -71,7 +70,6 @@ from inturn.model.full_errors import (
     ShardFull as ShardFull,
 )
 from inturn.model.store_errors import (
-    FunctionsDiffer as FunctionsDiffer,
     NoRights as NoRights,
     SchemaMissing as SchemaMissing,
     SchemaTaken as SchemaTaken,

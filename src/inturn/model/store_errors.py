@@ -43,10 +43,6 @@ class SchemaTooNew(StoreError):
         )
 
 
-class FunctionsDiffer(StoreError):
-    """The database has the functions of another inturn, on tables that are the same."""
-
-
 class SchemaTaken(StoreError):
     """Where inturn's tables would be, there are others of the same names."""
 

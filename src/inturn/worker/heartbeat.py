@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import inturn
 from inturn.model.errors import (
-    FunctionsDiffer,
     NoRights,
     SchemaMissing,
     SchemaTaken,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 BEATS_PER_LEASE = 3
 BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
 
-UNUSABLE = (NoRights, SchemaMissing, SchemaTaken, SchemaTooNew, FunctionsDiffer)
+UNUSABLE = (NoRights, SchemaMissing, SchemaTaken, SchemaTooNew)
 """What a person has to mend. A worker whose first beat meets it ends with it; later it goes on
 asking, for what was taken away by mistake may come back."""
 

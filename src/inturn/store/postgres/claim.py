@@ -15,7 +15,7 @@ from asyncpg.pgproto.pgproto import UUID
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Wish
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 
 _ID = struct.Struct("16s")
 SEPARATOR = "\x1e"  # stands between payloads; a control character, so in no JSON text
@@ -115,7 +115,7 @@ async def extend(
 ) -> tuple[list[Lease], list[Lease]]:
     """Prolong leases; return those that are lost, and those that somebody has locked."""
     rows = await connection.fetch(
-        "select token, lane, is_prolonged from inturn.extend($1, $2, $3, $4)",
+        called("select token, lane, is_prolonged from inturn.extend($1, $2, $3, $4)"),
         [lease.token for lease in leases],
         [lease.lane for lease in leases],
         float(lease_seconds),

@@ -18,7 +18,7 @@ from inturn.policy.dedupe import is_same_work
 from inturn.policy.drain import come_back_seconds
 from inturn.store.postgres.claim import SEPARATOR
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 
 
 async def enqueue(
@@ -97,7 +97,7 @@ async def check_same(connection: Connection, jobs: Sequence[NewJob]) -> None:
 async def with_time(connection: Connection, full: QueueFull, now: datetime | None) -> QueueFull:
     """Return a refusal with the time to come back."""
     settled, within_seconds = await connection.fetchrow(
-        "select * from inturn.settled_lately($1, $2, $3)",
+        called("select * from inturn.settled_lately($1, $2, $3)"),
         full.queue,
         bounds.DRAIN_MINUTES - 1,
         now,

@@ -131,11 +131,8 @@ def is_crossed(error: asyncpg.PostgresError) -> bool:
 
     A serialization failure (where the database's default is stricter than "read committed" and a
     pooler leaves us no settings of our own, a lane was pruned meanwhile, or what waits for a job is
-    in a settle's hands), or functions that ``migrate`` made anew between the reading of a statement
-    and its running.
+    in a settle's hands).
     """
-    if error.sqlstate == "XX000":
-        return "cache lookup failed for function" in str(error)
     return error.sqlstate == "40001"
 
 

@@ -16,7 +16,7 @@ from inturn.model.job import JobState
 from inturn.model.lane import Gate, QueueSettings
 from inturn.policy.limits import changed_settings
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 from inturn.store.postgres.status import settings_of
 
 _NO_SUCH_LANE = "IT006"
@@ -51,7 +51,7 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
         )
     if settings.is_limited or (before is not None and before.is_limited):
         await connection.execute(
-            "select inturn.set_limits($1, $2, $3)",
+            called("select inturn.set_limits($1, $2, $3)"),
             queue,
             settings.is_limited,
             settings.rate is not None,
@@ -120,7 +120,7 @@ async def open_gate(connection: Connection, queue: str, round: int) -> int:
 async def advance_gate(connection: Connection, queue: str) -> Gate:
     """Open the next round if nothing of the open ones is unfinished."""
     try:
-        row = await connection.fetchrow("select * from inturn.advance_gate($1)", queue)
+        row = await connection.fetchrow(called("select * from inturn.advance_gate($1)"), queue)
     except asyncpg.PostgresError as error:
         if error.sqlstate == _NO_SUCH_QUEUE:
             raise UnknownQueue(queue) from error
@@ -147,7 +147,7 @@ async def decide_lane(
     """Retry, skip or drop the head of a halted lane; return its id."""
     try:
         job: UUID | None = await connection.fetchval(
-            "select inturn.decide_lane($1, $2, $3, $4, $5)", queue, key, decision, by, now
+            called("select inturn.decide_lane($1, $2, $3, $4, $5)"), queue, key, decision, by, now
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate == _NO_SUCH_LANE:
@@ -162,7 +162,9 @@ async def _pause_lane(
     connection: Connection, queue: str, key: str, by: str | None, now: datetime | None
 ) -> None:
     try:
-        await connection.execute("select inturn.pause_lane($1, $2, $3, $4)", queue, key, by, now)
+        await connection.execute(
+            called("select inturn.pause_lane($1, $2, $3, $4)"), queue, key, by, now
+        )
     except asyncpg.PostgresError as error:
         if error.sqlstate == _NO_SUCH_LANE:
             raise UnknownLane(queue, key) from error

@@ -1,15 +1,14 @@
-"""Bringing a database to this version: numbered migrations, then every function anew."""
+"""Bringing a database to this version: numbered migrations, then the functions of this version."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-from inturn.model.errors import FunctionsDiffer, SchemaMissing, SchemaTaken, StoreError
+from inturn.model.errors import SchemaMissing, SchemaTaken, StoreError
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import folder, query
+from inturn.store.postgres.sql import FUNCTIONS, functions, query
 from inturn.store.schema import (
     ENGINE,
     Migration,
@@ -26,13 +25,8 @@ from inturn.store.schema import (
 
 LOCK = 0x696E7475726E  # "inturn"
 MIGRATIONS = read_migrations(files(__package__) / "migrations")
-FUNCTIONS = folder("functions")
 OWNED = 8
 """The version of the engine since which ``schema_version`` says whose tables it is about."""
-
-_FUNCTIONS_TEXT = "\n".join(text for _, text in FUNCTIONS)
-FUNCTIONS_MARK = f"inturn's functions {hashlib.sha256(_FUNCTIONS_TEXT.encode()).hexdigest()}"
-"""What is noted at the schema: which functions are in it."""
 
 _MADE = re.compile(
     r"^create (?:unique )?(?:table|index|view|sequence|type) (?:inturn\.)?(\w+)", re.MULTILINE
@@ -54,8 +48,9 @@ async def migrate(connection: Connection, schemas: Iterable[Schema] = ()) -> int
             check_required(schema, await found_versions(connection))
             await _make_namespace(connection, f"inturn_{schema.owner}")
             await _apply(connection, schema.owner, migrations_of(schema, "postgres"))
-        await _renew_functions(connection)
-        return (await found_versions(connection))[ENGINE].number
+        version = (await found_versions(connection))[ENGINE].number
+        await _make_functions(connection, is_older=version > len(MIGRATIONS))
+        return version
 
 
 async def found_versions(connection: Connection) -> dict[str, Version]:
@@ -76,11 +71,10 @@ async def check_engine(connection: Connection) -> None:
             f"the database has schema version {version} and this inturn needs {len(MIGRATIONS)}. "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
-    if await connection.fetchval(query("schema_comment")) != FUNCTIONS_MARK:
-        raise FunctionsDiffer(
-            "the database has the functions of another inturn than this one. If this is the newer, "
-            "run `inturn store migrate` with it; if it is the older, upgrade it here. Nothing was "
-            "changed."
+    if not await connection.fetchval("select to_regnamespace($1) is not null", FUNCTIONS):
+        raise SchemaMissing(
+            "the database does not have the functions of this version of inturn. "
+            "Run `inturn store migrate` with it, or call `migrate()` once."
         )
 
 
@@ -132,14 +126,27 @@ async def _make_namespace(connection: Connection, name: str) -> None:
         await connection.execute(f"create schema {name}")
 
 
-async def _renew_functions(connection: Connection) -> None:
-    """Make the functions anew if they are not these, dropping all first: a change may be to what a
-    function takes or returns.
+async def _make_functions(connection: Connection, *, is_older: bool) -> None:
+    """Make this version's functions, beside those of others, and drop what nobody needs any more.
+
+    The public ones then call these, if they are new here: a version that comes back, or is older
+    than the tables, does not take them from a later one.
     """
-    if await connection.fetchval(query("schema_comment")) == FUNCTIONS_MARK:
-        return
-    await connection.execute(query("drop_functions"))
-    await connection.execute("set local check_function_bodies = off")
-    await connection.execute(_FUNCTIONS_TEXT)
-    mark = FUNCTIONS_MARK.replace("'", "''")
-    await connection.execute(f"comment on schema inturn is '{mark}'")
+    for name in await connection.fetch(query("unused_functions"), FUNCTIONS):
+        await connection.execute(f"drop schema if exists {name[0]} cascade")
+        await connection.execute(
+            "update inturn.functions set dropped_at = now() where name = $1", name[0]
+        )
+    is_known = await connection.fetchval(
+        "select true from inturn.functions where name = $1", FUNCTIONS
+    )
+    if not await connection.fetchval("select to_regnamespace($1) is not null", FUNCTIONS):
+        await connection.execute(f"create schema {FUNCTIONS}")
+        await connection.execute(f"grant usage on schema {FUNCTIONS} to public")
+        await connection.execute("set local check_function_bodies = off")
+        await connection.execute(functions())
+        await connection.execute(query("list_functions"), FUNCTIONS)
+    if not is_known and not is_older:
+        for text in await connection.fetch(query("make_public"), FUNCTIONS):
+            await connection.execute(text[0])
+        await connection.execute(query("replace_functions"), FUNCTIONS)

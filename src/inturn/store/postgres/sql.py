@@ -1,24 +1,46 @@
-"""The SQL files of this store, read once, by name."""
+"""The SQL files of this store, read once, by name; and where the functions of this version are.
+
+Each version's functions are in a PostgreSQL schema of their own, so that programs of several
+versions work on one database. In files and in code a function is called ``inturn.claim(``: a name
+with its bracket right behind it, where a table's has a space.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from functools import cache
 from importlib import resources
 
 _home = resources.files(__package__)
 
+_COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*")
+_CALLED = re.compile(r"\binturn\.(?=\w+\()")
+
+
+def _functions_text() -> str:
+    files = sorted((_home / "functions").iterdir(), key=lambda file: file.name)
+    texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
+    return _COMMENT.sub(lambda found: found[1] or "", "\n".join(texts))
+
+
+_FUNCTIONS_TEXT = _functions_text()
+FUNCTIONS = f"inturn_functions_{hashlib.sha256(_FUNCTIONS_TEXT.encode()).hexdigest()[:8]}"
+"""The schema with the functions of this version, named for what they say, comments left out."""
+
+
+@cache
+def called(text: str) -> str:
+    """Return SQL in which each function that it calls is this version's."""
+    return _CALLED.sub(f"{FUNCTIONS}.", text)
+
+
+def functions() -> str:
+    """Return the text that makes the functions of this version."""
+    return called(_FUNCTIONS_TEXT)
+
 
 @cache
 def query(name: str) -> str:
     """Return the text of ``queries/<name>.sql``."""
-    return (_home / "queries" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def folder(name: str) -> list[tuple[str, str]]:
-    """Return the files of a folder in the order of their names, as (name, text)."""
-    files = sorted((_home / name).iterdir(), key=lambda file: file.name)
-    return [
-        (file.name, file.read_text(encoding="utf-8"))
-        for file in files
-        if file.name.endswith(".sql")
-    ]
+    return called((_home / "queries" / f"{name}.sql").read_text(encoding="utf-8"))

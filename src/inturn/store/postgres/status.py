@@ -12,7 +12,7 @@ from inturn.model.worker import Stat, WorkerView
 from inturn.policy.limits import limit_reached
 from inturn.store.paging import Page, decode_cursor, encode_cursor
 from inturn.store.postgres.pool import Connection
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import FUNCTIONS, query
 
 
 async def queues(connection: Connection, now: datetime) -> list[QueueStatus]:
@@ -49,6 +49,7 @@ async def beat(connection: Connection, worker: WorkerView, now: datetime | None)
         worker.running,
         worker.process,
         now,
+        FUNCTIONS,
     )
 
 

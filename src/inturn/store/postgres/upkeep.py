@@ -9,7 +9,7 @@ import asyncpg
 
 from inturn.model.lease import Pruned
 from inturn.store.postgres.pool import Connection, Pool
-from inturn.store.postgres.sql import query
+from inturn.store.postgres.sql import called, query
 
 LANES_TOGETHER = 1_000
 ROWS_TOGETHER = 5_000
@@ -61,7 +61,7 @@ async def _prune_lanes(pool: Pool, now: datetime | None, taken: Counter[str]) ->
     while through is not None:
         row = await _step(
             pool,
-            "select * from inturn.prune_lanes($1, $2, $3, $4)",
+            called("select * from inturn.prune_lanes($1, $2, $3, $4)"),
             through,
             LANES_TOGETHER,
             ROWS_TOGETHER,
@@ -78,7 +78,9 @@ async def _prune_expired(pool: Pool, now: datetime | None, taken: Counter[str]) 
     """Take all that has expired."""
     more = True
     while more:
-        row = await _step(pool, "select * from inturn.prune_expired($1, $2)", ROWS_TOGETHER, now)
+        row = await _step(
+            pool, called("select * from inturn.prune_expired($1, $2)"), ROWS_TOGETHER, now
+        )
         if row is None:
             return
         *_, more = row
