@@ -111,6 +111,7 @@ class App(ExtensibleApp):
         self.schemas: list[Schema] = []
         self.duties: dict[str, Duty] = {}
         self.connections = Connections(url, clock)
+        self._queues_made: set[str] = set()  # for those who submit on connections of their own
         self.mark = object()  # the same in the copies of it that workers have
 
     def __repr__(self) -> str:
@@ -319,15 +320,12 @@ class App(ExtensibleApp):
     ) -> list[Ticket[R]]:
         """Submit jobs, all or none, in this order within each key.
 
-        ``connection``: the caller's own asyncpg connection, in a transaction; the jobs are accepted
-        when that commits. Without one, PostgreSQL commits them at once.
+        ``connection``: your own connection to PostgreSQL, in a transaction: one of asyncpg's,
+        psycopg's, SQLAlchemy's (or its session) or Django's. The jobs are accepted when that
+        commits; where none is open, PostgreSQL commits them at once. It is used on the thread and
+        loop where you call this. After an error roll the transaction back.
         """
-        calls = listed("calls", calls)
-        for call in calls:
-            if not isinstance(call, Call):
-                raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
-            call.check_for(self)
-        check_distinct(calls)
+        calls = self._checked(calls)
         jobs = [call.new for call in calls]
         if connection is not None:
             verb = partial(_enqueued_within, connection=connection, jobs=jobs)
@@ -344,6 +342,30 @@ class App(ExtensibleApp):
                     call.is_submitted = False
                 raise
         return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+    def submit_many_sync(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Ticket[R]]:
+        """Submit jobs from code that is not async; a ``connection`` is used on this thread."""
+        if connection is None:
+            return self.sync(self.submit_many(calls))
+        calls = self._checked(calls)
+        jobs = [call.new for call in calls]
+        queues = {job.queue for job in jobs} - self._queues_made
+        if queues:
+            self.sync(self.run(lambda store: store.make_queues(queues)))
+            self._queues_made |= queues
+        accepted = self.spare_store().enqueue_sync(jobs, connection=connection)
+        return [Ticket(self, one, call.hint) for one, call in zip(accepted, calls, strict=True)]
+
+    def _checked(self, calls: Iterable[Call[R]]) -> list[Call[R]]:
+        calls = listed("calls", calls)
+        for call in calls:
+            if not isinstance(call, Call):
+                raise BadInput(f"submit_many takes calls, job.call(…), not {shown(call)}.")
+            call.check_for(self)
+        check_distinct(calls)
+        return calls
 
     def transaction(self) -> AbstractAsyncContextManager[AppTransaction]:
         """Open one transaction for rows of your own and for jobs.

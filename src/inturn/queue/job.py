@@ -126,6 +126,7 @@ class Job(Generic[P, R]):
         self.is_async = is_async(function)
         self.has_context = takes_context(function, hints)
         self.options = options
+        self.connection: Any = None  # the caller's own, in whose transaction it is submitted
         self.options_said: frozenset[str] = frozenset()  # by using, also if they are as declared
         self.result_hint = hints.get("return", Any)
         self.arguments = Arguments(function, hints, kind=kind, has_context=self.has_context)
@@ -133,10 +134,18 @@ class Job(Generic[P, R]):
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit the job with these arguments; return a ticket when it is accepted for good."""
+        if self.connection is not None:
+            calls = [self.call(*args, **kwargs)]
+            [ticket] = await self.app.submit_many(calls, connection=self.connection)
+            return ticket
         return await self._accepted(self._new(args, kwargs, unsent=True))
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
         """Submit from code that is not async."""
+        if self.connection is not None:
+            calls = [self.call(*args, **kwargs)]
+            [ticket] = self.app.submit_many_sync(calls, connection=self.connection)
+            return ticket
         return self.app.sync(self._accepted(self._new(args, kwargs, unsent=True)))
 
     async def _accepted(self, new: NewJob) -> Ticket[R]:
@@ -186,6 +195,7 @@ class Job(Generic[P, R]):
         after_failed: Iterable[UUID | Ticket[Any] | Call[Any]] | None = None,
         dedupe: str | bool | UnsetType | None = UNSET,
         dedupe_seconds: float | None = None,
+        connection: Any = None,
     ) -> Self:
         """Return the same job with other options for what is submitted through it.
 
@@ -197,7 +207,9 @@ class Job(Generic[P, R]):
         - ``after``: tickets, calls or ids of jobs that must be done first;
         - ``after_failed``: instead: run when one of these is buried or cancelled, and if all are
           done, not at all;
-        - ``dedupe``: a second job with this key is the first one; True: with the same arguments.
+        - ``dedupe``: a second job with this key is the first one; True: with the same arguments;
+        - ``connection``: your own connection to PostgreSQL, in a transaction: ``submit`` and
+          ``submit_sync`` are part of it, as with ``App.submit_many``.
         """
         given = {
             "queue": queue,
@@ -215,6 +227,7 @@ class Job(Generic[P, R]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.options = msgspec.structs.replace(self.options, **changed)
+        other.connection = self.connection if connection is None else connection
         other.options_said = self.options_said | changed.keys()
         return other
 

@@ -124,8 +124,9 @@ class Store(Reads):
     async def enqueue(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[Ticket]:
         """Accept jobs, all or none, in the given order within each key.
 
-        ``connection`` is the caller's own database connection inside a transaction of its own
-        (PostgreSQL: asyncpg); the jobs are then accepted when that transaction commits.
+        ``connection`` is the caller's own connection to PostgreSQL (asyncpg's, psycopg's,
+        SQLAlchemy's, Django's) inside a transaction of its own; the jobs are then accepted when
+        that commits.
         Raises ``BadInput``, ``DedupeConflict``, ``JobConflict`` (other work under a known id),
         ``QueueFull``; then nothing is stored.
         """
@@ -134,6 +135,18 @@ class Store(Reads):
         if jobs:
             self._checked = jobs[-1]
         return await self._enqueue(jobs, connection) if jobs or connection is not None else []
+
+    def enqueue_sync(self, jobs: Iterable[NewJob], *, connection: Any) -> list[Ticket]:
+        """Accept jobs on a caller's own connection that is not async, on the caller's thread.
+
+        The store need not be open. Their queues are made in the same transaction, unless
+        ``make_queues`` made them before: while that is open, a new one is nobody else's.
+        """
+        raise NotImplementedError
+
+    async def make_queues(self, queues: Iterable[str]) -> None:
+        """Make queues that are not there yet, for a caller whose transaction is to hold none."""
+        raise NotImplementedError
 
     # Workers
 

@@ -116,8 +116,13 @@ async def tickets(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Tic
 async def _accept(
     connection: Connection, jobs: Sequence[NewJob], now: datetime | None, by: str
 ) -> list[Ticket]:
-    rows = await connection.fetch(
-        query(by),
+    rows = await connection.fetch(query(by), *accept_arguments(jobs, now))
+    return [Ticket(*row[1:]) for row in rows]
+
+
+def accept_arguments(jobs: Sequence[NewJob], now: datetime | None) -> tuple[Any, ...]:
+    """Return jobs as the SQL function ``accept`` takes them: lists, and the time."""
+    return (
         [job.id for job in jobs],
         [job.queue for job in jobs],
         [job.key for job in jobs],
@@ -135,7 +140,13 @@ async def _accept(
         [job.id for job in jobs if job.after_failed],
         now,
     )
-    return [Ticket(*row[1:]) for row in rows]
+
+
+ACCEPT_TYPES = (
+    *("uuid[]", "text[]", "text[]", "text[]", "text[]", "integer[]", "integer[]", "integer[]"),
+    *("float8[]", "float8[]", "text[]", "float8[]", "uuid[]", "uuid[]", "uuid[]", "timestamptz"),
+)
+"""The types of these arguments, for drivers that send text."""
 
 
 async def _accept_plain(

@@ -84,7 +84,7 @@ def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
     """Return the error that stands for one of PostgreSQL's; some pass as they are."""
     state = error.sqlstate or ""
     if state.startswith("IT"):
-        return _own(state, str(getattr(error, "detail", "") or ""), str(error))
+        return own_error(state, str(getattr(error, "detail", "") or ""), str(error))
     if isinstance(error, GONE):
         return _unavailable(error, is_under_way)
     if state in ("28000", "28P01"):
@@ -145,7 +145,8 @@ def crossed(error: asyncpg.PostgresError) -> StoreBusy:
     )
 
 
-def _own(state: str, detail: str, text: str) -> InturnError:
+def own_error(state: str, detail: str, text: str) -> InturnError:
+    """Return the error that stands for one of inturn's own functions."""
     if state == "IT001":
         return LeaseLost(json.loads(detail))
     if state == "IT002":

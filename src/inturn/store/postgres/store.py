@@ -12,9 +12,9 @@ from uuid import UUID
 
 import asyncpg
 
-from inturn.model.admissible import listed
+from inturn.model.admissible import check_jobs, listed
 from inturn.model.clock import Clock
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
 from inturn.model.lane import Gate, LaneView, QueueSettings, QueueStatus
 from inturn.model.lease import Claim, Lease, Pruned, Reclaimed, Wish
@@ -23,7 +23,7 @@ from inturn.policy.settling import Settling
 from inturn.store.change import Checked
 from inturn.store.engine import Decision
 from inturn.store.paging import Asked, Page
-from inturn.store.postgres import lanes, migrate, own_queries, reads, status
+from inturn.store.postgres import lanes, migrate, own_connection, own_queries, reads, status
 from inturn.store.postgres.claim import claim, extend
 from inturn.store.postgres.group_commit import Producer
 from inturn.store.postgres.listener import Listener
@@ -127,9 +127,24 @@ class PostgresStore(Store):
     async def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
         if connection is None:
             return await self._producer.enqueue(jobs)
-        if not isinstance(connection, asyncpg.Connection):
-            raise BadInput("the connection must be one of asyncpg's, in your own transaction.")
-        return await self._producer.enqueue_within(connection, jobs) if jobs else []
+        if not jobs:
+            return []
+        if isinstance(connection, asyncpg.Connection):
+            return await self._producer.enqueue_within(connection, jobs)
+        own_connection.check(connection)
+        await self.make_queues(job.queue for job in jobs)
+        return await own_connection.accept(connection, jobs, self._now())
+
+    def enqueue_sync(self, jobs: Iterable[NewJob], *, connection: Any) -> list[Ticket]:
+        """Accept jobs on the caller's own connection, on the thread that this is called on."""
+        jobs = listed("jobs", jobs)
+        check_jobs(jobs)
+        return own_connection.accept_sync(connection, jobs, self._now()) if jobs else []
+
+    async def make_queues(self, queues: Iterable[str]) -> None:
+        """Make queues that are not there yet."""
+        names = list(queues)
+        await self._pool.run(lambda own: self._producer.make_queues(own, names))
 
     # Workers
 

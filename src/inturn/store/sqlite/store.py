@@ -168,11 +168,16 @@ class SqliteStore(Store):
 
     async def _enqueue(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
         if connection is not None:
-            raise StoreError(
-                "a SQLite store accepts jobs on its own connection only. Use transaction() to "
-                "write rows of your own together with jobs."
-            )
+            raise _its_own_only()
         return await self._write(partial(enqueue.enqueue, jobs=jobs))
+
+    def enqueue_sync(self, jobs: Iterable[NewJob], *, connection: Any) -> list[Ticket]:
+        """Refuse: nobody else's connection can write here."""
+        raise _its_own_only()
+
+    async def make_queues(self, queues: Iterable[str]) -> None:
+        """Refuse, as ``enqueue_sync``, for which this is."""
+        raise _its_own_only()
 
     # Workers
 
@@ -348,3 +353,10 @@ class SqliteStore(Store):
             synchronous=self._synchronous,
             busy_seconds=self._busy_seconds,
         )
+
+
+def _its_own_only() -> StoreError:
+    return StoreError(
+        "a SQLite store accepts jobs on its own connection only. Use transaction() to write rows "
+        "of your own together with jobs."
+    )
