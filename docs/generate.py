@@ -46,6 +46,8 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Ticket", inturn.Ticket),
     ("inturn.Context", inturn.Context),
     ("JobTransaction", JobTransaction),
+    ("inturn.Retry", inturn.Retry),
+    ("inturn.Bury", inturn.Bury),
     ("inturn.RetryPolicy", inturn.RetryPolicy),
     ("inturn.Reject", inturn.Reject),
     ("inturn.RetryLater", inturn.RetryLater),

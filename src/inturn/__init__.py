@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         WrongJob,
     )
     from inturn.policy.retry import Reject, RetryLater, RetryPolicy
+    from inturn.policy.verdict import Bury, Retry
     from inturn.queue.app import App
     from inturn.queue.context import Context
     from inturn.queue.job import Call, Job
@@ -77,6 +78,7 @@ __all__ = [
     "AppNotFound",
     "AttemptFailed",
     "BadInput",
+    "Bury",
     "Call",
     "ChildDied",
     "Context",
@@ -114,6 +116,7 @@ __all__ = [
     "ResultLost",
     "ResultMismatch",
     "ResultTimeout",
+    "Retry",
     "RetryLater",
     "RetryPolicy",
     "Schema",
@@ -140,6 +143,7 @@ __all__ = [
 
 _HOMES = {  # of what is no error
     "App": "inturn.queue.app",
+    "Bury": "inturn.policy.verdict",
     "Call": "inturn.queue.job",
     "Context": "inturn.queue.context",
     "DurableExecutor": "inturn.worker.durable_executor",
@@ -148,6 +152,7 @@ _HOMES = {  # of what is no error
     "Job": "inturn.queue.job",
     "Query": "inturn.store.queries",
     "Reject": "inturn.policy.retry",
+    "Retry": "inturn.policy.verdict",
     "RetryLater": "inturn.policy.retry",
     "RetryPolicy": "inturn.policy.retry",
     "Schema": "inturn.store.schema",
