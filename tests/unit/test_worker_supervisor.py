@@ -14,7 +14,6 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from inturn.model.errors import InvalidName
 from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, WorkerEvent
 from inturn.policy.restart import restart_seconds
 from inturn.worker import supervisor as module
@@ -166,13 +165,6 @@ async def test_it_is_not_well_before_every_process_has_begun(world: Callable[...
     one.supervisor.signalled(signal.SIGTERM, 1)
     one.supervisor._kill()
     assert await running == 1, "they were killed"
-
-
-async def test_a_name_that_leaves_no_room_for_those_of_the_processes_is_refused(
-    world: Callable[..., World],
-) -> None:
-    with pytest.raises(InvalidName, match="the worker name has 198 characters"):
-        world(name="c" * 198)
 
 
 async def test_what_all_processes_have_done_is_logged_now_and_then(

@@ -141,7 +141,7 @@ async def test_a_transaction_is_refused_with_what_to_do(jobs: ModuleType) -> Non
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("kill", "ChildDied: its process was killed by signal 9 (SIGKILL)"),
+        ("kill", "ChildDied: its process was killed by SIGKILL"),
         ("_exit", "ChildDied: its process ended with exit code 3"),
         ("exit", "SystemExit: it called sys.exit(3)"),
         ("raise", "ValueError: boom"),

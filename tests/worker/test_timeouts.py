@@ -16,7 +16,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import watchdog
-from inturn.worker.interrupt import Deadline, TimeIsUp
+from inturn.worker.handler_threads import Deadline, TimeIsUp
 from tests.worker.conftest import prolonged, until, working
 
 ONCE = RetryPolicy(attempts_max=1)

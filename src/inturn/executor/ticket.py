@@ -16,7 +16,7 @@ from inturn.executor.settings import Seconds, seconds
 from inturn.executor.slots import ON_LOOP
 from inturn.executor.wakeups import LoopWakeup, ThreadWakeup
 from inturn.model.errors import JobFailed
-from inturn.policy.raised import describe, is_a
+from inturn.policy.raised import describe
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -145,7 +145,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.state is not _ENDED:
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
-            if is_a(self.error, Exception):
+            if isinstance(self.error, Exception):
                 # Else each who waits would find the frames of those before in it, too.
                 raise BaseException.with_traceback(self.error, self.trace)
             reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard, TypeVar
-
-Error = TypeVar("Error", bound=BaseException)
-
-
-def is_a(error: BaseException | None, kind: type[Error]) -> TypeGuard[Error]:
-    """Whether an error is of a class."""
-    return isinstance(error, kind)
-
 
 def describe(error: BaseException) -> str:
     """Return an error's class and its words, if it has any."""

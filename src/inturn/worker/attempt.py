@@ -9,6 +9,7 @@ from functools import partial
 from math import isnan
 from random import Random
 from time import perf_counter
+from types import CoroutineType
 from typing import Any, Protocol
 
 import msgspec
@@ -18,8 +19,8 @@ from inturn.log import log_not_ended
 from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
-from inturn.policy.raised import describe, is_a
-from inturn.policy.retry import RetryLater, RetryPolicy, after_failure
+from inturn.policy.raised import describe
+from inturn.policy.retry import Reject, RetryLater, RetryPolicy, after_failure
 from inturn.policy.settlement import (
     PLAINLY_DONE,
     Outcome,
@@ -29,12 +30,12 @@ from inturn.policy.settlement import (
     traceback_text,
 )
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.queue.arguments import encode_result
 from inturn.queue.context import Context, Way
 from inturn.queue.job import Job
 from inturn.worker.attempt_store import AttemptStore
-from inturn.worker.own_thread import on_own_thread
+from inturn.worker.handler_threads import on_own_thread
 from inturn.worker.process_pool import ChildPool
-from inturn.worker.returned import check_awaited, encoded
 from inturn.worker.runs import Run, settled_by_itself
 from inturn.worker.stop import Stop
 from inturn.worker.traceback import trace_of
@@ -196,15 +197,15 @@ class Attempts:
 
         Raises it if someone wants what runs here to end: nobody waits for the outcome any more.
         """
-        if is_a(error, asyncio.CancelledError) and _is_cancelled():
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise error
         return self.failed(leased, error)
 
     def failed(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt failed."""
-        if self._observer is not None and is_a(error, Exception):
+        if self._observer is not None and isinstance(error, Exception):
             self._observer.failed(leased, error)
-        if is_a(error, PayloadMismatch):
+        if isinstance(error, PayloadMismatch):
             return Bury(str(error))
         try:
             return self._judged(leased, error, self._job.retry)
@@ -223,7 +224,7 @@ class Attempts:
             attempts_max=leased.attempts_max,
         )
         # One that asked to come later has not failed anywhere.
-        trace = None if is_a(error, RetryLater) else trace_of(error)
+        trace = None if isinstance(error, RetryLater) else trace_of(error)
         if type(verdict) is Bury:
             return _sayable(Bury(verdict.error, verdict.reason, trace))
         assert type(verdict) is Retry
@@ -255,14 +256,27 @@ class Attempts:
     def _done(self, value: Any) -> Done:
         if value is None:
             return PLAINLY_DONE
-        check_awaited(self._job.kind, value)
+        self._check_awaited(value)
         if self._job.keep_result is None:
             return PLAINLY_DONE
         try:
-            return Done(encoded(value), self._job.keep_result)
+            return Done(encode_result(value), self._job.keep_result)
         except (InvalidPayload, PayloadTooLarge) as error:
-            # To run it again would do its work twice.
-            return Done(None, self._job.keep_result, keepable(str(error)))
+            lost = str(error)
+        except BaseException as error:  # of a property or a validator of its own
+            lost = f"the result cannot be written as JSON: {describe(error)}."
+        return Done(None, self._job.keep_result, keepable(lost))  # not again: its work is done
+
+    def _check_awaited(self, value: Any) -> None:
+        """Refuse a coroutine: of an attempt that only made one, the work was not done."""
+        if type(value) is CoroutineType:
+            value.close()
+            raise Reject(
+                f"{value.__qualname__}() is an `async def` that was called and not awaited, so "
+                f"that nothing of it ran: job {self._job.kind!r} returned its coroutine. If a "
+                f"decorator stands between it and @app.job, make what that returns an `async def`, "
+                f"too."
+            )
 
 
 async def _timed(call: Awaitable[Any], kind: str, seconds: float) -> Any:
@@ -298,7 +312,7 @@ def _is_cancelled() -> bool:
 
 def _in_words(error: BaseException) -> BaseException:
     """Return an error that says what a person should know of one that says little by itself."""
-    if is_a(error, SystemExit):
+    if isinstance(error, SystemExit):
         return SystemExit(f"it called sys.exit({'' if error.code is None else repr(error.code)})")
     if type(error) in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
         return type(error)("the handler raised it by itself, for nobody had asked it to end")

@@ -23,7 +23,7 @@ from inturn.model.errors import (
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.store.store import Store
-from inturn.worker.process import identity, is_gone
+from inturn.worker.processes import identity, is_gone
 
 if TYPE_CHECKING:
     from inturn.worker.worker import Worker

@@ -26,7 +26,6 @@ from inturn.queue.job import Job
 from inturn.queue.transaction import JobTransaction
 from inturn.worker import process_protocol as protocol
 from inturn.worker.attempt import Attempts
-from inturn.worker.program import find_job
 
 END_SECONDS_MAX = 5.0  # for a child that is not wanted any more
 
@@ -112,7 +111,7 @@ class Child:
         missing: dict[str, str] = {}
         for kind, module in setup.modules.items():
             try:
-                job = find_job(setup.program.load(module), kind)
+                job = protocol.find_job(setup.program.load(module), kind)
                 if job is not None and job.app.address != setup.store:
                     job.app.use(setup.store)
             except BaseException as error:

@@ -22,7 +22,7 @@ from inturn.queue.context import Way
 from inturn.queue.job import Job
 from inturn.queue.places import unfindable
 from inturn.worker import process_protocol as protocol
-from inturn.worker.program import Program, check_found
+from inturn.worker.processes import how_ended
 from inturn.worker.watchdog import took_too_long
 
 IDLE_SECONDS = 60.0  # a child without work is ended after this
@@ -58,7 +58,7 @@ class ChildPool:
         """Start the first child, and refuse jobs that it cannot find."""
         if self._jobs:
             for job in self._jobs:
-                check_found(job)
+                protocol.check_found(job)
             self.keep(await self._new())
 
     async def stop(self) -> None:
@@ -116,7 +116,7 @@ class ChildPool:
             modules = {job.kind: job.module for job in self._jobs}
             [store] = {job.app.address for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
-                ready = await child.set_up(protocol.Setup(Program.here(), modules, store))
+                ready = await child.set_up(protocol.Setup(protocol.Program.here(), modules, store))
             for kind, why in ready.missing.items():
                 raise unfindable(kind, why)
         except BaseException as error:
@@ -226,7 +226,7 @@ class ChildProcess:
                 await asyncio.wait([frame], timeout=DRAIN_SECONDS)
             if frame.done() and (received := frame.result()) is not None:
                 return received
-            raise ChildDied(_ending(await gone))
+            raise ChildDied(how_ended(await gone))
         finally:
             frame.cancel()
             gone.cancel()
@@ -250,13 +250,3 @@ async def _answer(ask: protocol.Ask, store: Way) -> protocol.Answer:
     except StoreError as error:
         return protocol.Answer(ask.number, error=str(error))
     return protocol.Answer(ask.number)
-
-
-def _ending(code: int) -> str:
-    """Say how a process ended, by the code it left."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by signal {-code} ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"was killed by signal {-code}"

@@ -19,9 +19,6 @@ from time import monotonic
 
 import msgspec
 
-from inturn.log import guarded, log_listener_failure, log_worker_event
-from inturn.model import bounds
-from inturn.model.admissible import check_name
 from inturn.model.worker_events import (
     Counts,
     Listener,
@@ -35,6 +32,8 @@ from inturn.model.worker_events import (
 from inturn.policy.raised import describe
 from inturn.policy.restart import died_young, restart_seconds
 from inturn.worker.health import Health
+from inturn.worker.processes import how_ended
+from inturn.worker.record import Record
 from inturn.worker.settings import WorkSettings
 from inturn.worker.stop_signals import StopSignals
 from inturn.worker.work_process import END_SECONDS_MAX, end_process, log_now_and_then
@@ -42,7 +41,6 @@ from inturn.worker.work_process import END_SECONDS_MAX, end_process, log_now_and
 KILL_SECONDS = END_SECONDS_MAX + 1.0  # a process ends itself before that, unless it is stopped
 SILENCE_SECONDS_MAX = 5.0  # of a process that lives: it reports twice a second
 REPORT_BYTES_MAX = 1 << 30  # one names every kind of its app
-STARTS_DIGITS_MAX = 9  # of how often a place was taken anew, which is part of a worker's name
 FAILED = 1
 
 
@@ -87,10 +85,8 @@ class Supervisor:
         listener: Listener,
         as_json: bool,
     ) -> None:
-        room = len(f"-{processes}") + len(".") + STARTS_DIGITS_MAX
-        check_name("worker name", settings.name, bounds.WORKER_CHARS_MAX - room)
         self._settings, self._count, self._command = settings, processes, command
-        self._listeners = (log_worker_event, listener)
+        self._record = Record(settings.name, [listener])
         self._as_json = as_json
         self._processes: dict[int, WorkerProcess] = {}
         self._counts = Counts()  # of processes that are gone
@@ -118,7 +114,7 @@ class Supervisor:
             counting.cancel()
         if self._first_has_begun.is_set():
             seconds = monotonic() - self._began_at
-            self._tell(
+            self._record.tell(
                 Stopped(
                     worker=self._settings.name,
                     counts=self._counts,
@@ -145,7 +141,7 @@ class Supervisor:
             self._first_has_begun.set()
             name = self._settings.name
             changes = {"worker": name, "processes": self._count, "pid": os.getpid()}
-            self._tell(msgspec.structs.replace(first, **changes))
+            self._record.tell(msgspec.structs.replace(first, **changes))
 
     async def _keep(self, number: int) -> None:
         """Have a process in one place, until told to stop."""
@@ -201,7 +197,9 @@ class Supervisor:
 
     def _tell_died(self, process: WorkerProcess, how: str, seconds: float | None) -> None:
         pid = process.pid
-        self._tell(MemberDied(worker=process.name, pid=pid, how=how, restart_seconds=seconds))
+        self._record.tell(
+            MemberDied(worker=process.name, pid=pid, how=how, restart_seconds=seconds)
+        )
 
     def _name(self, number: int, starts: int) -> str:
         """Name a worker for its place; another that takes the place, anew."""
@@ -250,14 +248,7 @@ class Supervisor:
 
     def _tell_aside(self, event: WorkerEvent) -> None:
         """Tell of an event beside the thread of the signals: nobody may read what is written."""
-        threading.Thread(target=self._tell, args=[event], daemon=True).start()
-
-    def _tell(self, event: WorkerEvent) -> None:
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except BaseException as error:  # whatever it raises, the processes go on
-                guarded(log_listener_failure, listener, error)
+        threading.Thread(target=self._record.tell, args=[event], daemon=True).start()
 
 
 class WorkerProcess:
@@ -327,13 +318,3 @@ class WorkerProcess:
                 if report.started is not None:
                     self.has_begun = True
                     self._supervisor.has_begun(report.started)
-
-
-def how_ended(code: int) -> str:
-    """Say how a process ended, by what it left with."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from inturn.log import log_loop_blocked, log_not_ended
 from inturn.store.store import Store
+from inturn.worker.handler_threads import Deadline
 from inturn.worker.health import WorkerHealth
-from inturn.worker.interrupt import Deadline
 
 GRACE_SECONDS = 1.0
 """How long a handler may take to end after it was told to, before the log says that it has not."""

@@ -1,4 +1,6 @@
-"""An exception raised in another thread: how a ``def`` handler is ended at its timeout.
+"""``def`` handlers on threads: awaited on one of their own, and ended at their timeout.
+
+A timeout is an exception that is raised in the handler's thread.
 
 Python offers no way to stop a thread from outside, and a handler that never looks at a clock would
 run for ever. The interpreter can be told to raise an exception in a thread, which happens when that
@@ -19,11 +21,14 @@ thread that is in a call of C: it makes the mark anew when it comes back.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -95,3 +100,33 @@ def _raise_in(thread: int, raised: type[BaseException]) -> None:
             _set_exception(here, _Nothing)
     except _Nothing:
         return
+
+
+async def on_own_thread(call: Callable[[], Answer]) -> Answer:
+    """Make a call on a thread of its own, in a copy of this context, and await its answer.
+
+    The thread does not keep the process from ending, which those of a pool would.
+    """
+    loop = asyncio.get_running_loop()
+    # What was raised is a part of the answer: a future would not take all of it.
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = copy_context()
+
+    def run() -> None:
+        answer: tuple[Any, BaseException | None]
+        try:
+            answer = (context.run(call), None)
+        except BaseException as error:
+            answer = (None, error)
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
+            loop.call_soon_threadsafe(end, answer)
+
+    def end(answer: tuple[Any, BaseException | None]) -> None:
+        if not ended.done():
+            ended.set_result(answer)
+
+    threading.Thread(target=run, name="inturn-surrounded", daemon=True).start()
+    value, error = await ended
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return]

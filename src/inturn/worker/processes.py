@@ -1,8 +1,9 @@
-"""Which process a worker is, so that another on its machine can tell for sure that it is gone."""
+"""Processes of this machine: which one a worker is, whether one is gone for sure, how it ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -59,3 +60,13 @@ def _started(pid: int) -> int | None:
     fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     state, threads, ticks = fields[0], int(fields[17]), int(fields[19])
     return None if state in "ZX" and threads <= 1 else ticks
+
+
+def how_ended(code: int) -> str:
+    """Say how a process ended, by what it left with."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -13,7 +13,7 @@ SECONDS_MAX = 60
 
 STRUCK = """
 import sys, threading, time
-from inturn.worker.interrupt import Deadline, TimeIsUp
+from inturn.worker.handler_threads import Deadline, TimeIsUp
 
 begun, is_over = threading.Event(), threading.Event()
 deadlines = []

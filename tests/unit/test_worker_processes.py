@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from inturn.worker.process import identity, is_gone
+from inturn.worker.processes import identity, is_gone
 
 
 def test_a_process_that_runs_is_not_gone() -> None:
