@@ -143,7 +143,7 @@ WRONG = [
     ("inturn.enqueue('mail', 'send', timeout_seconds => 0)", "timeout_seconds may be"),
     ("inturn.enqueue('mail', 'send', dedupe => '')", "dedupe needs 1 to 500 characters"),
     ("inturn.enqueue('mail', 'send', dedupe_seconds => 0)", "dedupe_seconds may be"),
-    ("inturn.enqueue('mail', 'send', after => null)", "after may name up to 1000 jobs"),
+    ("inturn.enqueue('mail', 'send', after => null)", "after may name up to 50000 jobs"),
     (
         "inturn.enqueue('mail', 'send', after => array[gen_random_uuid()])",
         "after names jobs that are not in this store",

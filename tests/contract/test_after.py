@@ -10,8 +10,10 @@ import itertools
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import DependencyCycle, UnknownDependency
+from inturn.model.errors import DependencyCycle, OutOfBounds, UnknownDependency
 from inturn.model.job import JobState
+from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.verdict import Bury, Done
 from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
@@ -286,6 +288,33 @@ async def test_jobs_released_together_join_a_lane_in_the_order_they_were_accepte
     made = await enqueue(store, *(job(key="a", after=frozenset({first})) for _ in range(5)))
     await run_all(store, queue="first")
     assert await run_all(store) == made
+
+
+async def test_a_job_waits_for_more_than_a_view_names(store: Store) -> None:
+    """What has failed is named by explain all the same, and work goes on when all are done."""
+    firsts = [job(queue="first") for _ in range(2_000)]
+    await store.enqueue(firsts)
+    after = frozenset(one.id for one in firsts)
+    both = await enqueue(store, job(after=after), job(after=after))
+    view = await store.job(both[0])
+    assert (view.waits_for, view.waits_for_count) == (tuple(sorted(after)[:100]), 2_000)
+    [claimed] = await claim(store, 2_000, queue="first")
+    last, *others = reversed(claimed.jobs)
+    await settle(store, [Settlement(claimed.lease, [Outcome(last, Bury("hopeless"))])])
+    assert f"waits for 2000 jobs: {last.id} (a dead letter" in await store.explain(both[0])
+    await store.dead_retry([last.id])
+    outcomes = [Outcome(one, Done()) for one in reversed(others)]
+    await settle(store, [Settlement(claimed.lease, outcomes)])
+    await run_all(store, queue="first")
+    for _ in range(3):  # a claim looks at a thousand waits
+        await claim(store, queue="first")
+    assert sorted(await run_all(store)) == sorted(both)
+
+
+async def test_a_batch_may_wait_a_million_times(store: Store) -> None:
+    after = frozenset(job().id for _ in range(50_000))
+    with pytest.raises(OutOfBounds, match=r"wait 1,050,000 times .* 1,000,000"):
+        await store.enqueue([job(after=after) for _ in range(21)])
 
 
 async def test_a_large_batch_that_waits_for_one_job_is_accepted(store: Store) -> None:

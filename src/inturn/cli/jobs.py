@@ -371,7 +371,7 @@ def _fields(view: JobView, result: str | None) -> list[tuple[str, Cell]]:
         ("died", time_text(view.died_at)),
         ("due", time_text(view.run_at)),
         ("place", _place(view)),
-        ("waits for", "\n".join(map(str, view.waits_for))),
+        ("waits for", _awaited(view)),
         ("worker", name_text(view.worker)),
         ("lease until", time_text(view.leased_until)),
         ("progress", _progress(view)),
@@ -384,6 +384,13 @@ def _fields(view: JobView, result: str | None) -> list[tuple[str, Cell]]:
         ("result", plain(result or "")),
         ("errors", "\n".join(map(_error, view.errors))),
     ]
+
+
+def _awaited(view: JobView) -> str:
+    """Name what a job waits for, as far as it is known, and how many there are beyond that."""
+    more = view.waits_for_count - len(view.waits_for)
+    said = [*map(str, view.waits_for), *([f"and {more:,} more"] if more else [])]
+    return "\n".join([*(["the first that fails of"] if view.is_reaction else []), *said])
 
 
 def _place(view: JobView) -> str:
@@ -450,7 +457,8 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             due = "now" if view.run_at is None else f"in {age(now, view.run_at)}"
             return one_line(f"{due} {view.errors[-1].error if view.errors else ''}")
         case JobState.BLOCKED:
-            return f"after {', '.join(map(short_id, view.waits_for))}"
+            others = ", ".join(map(short_id, view.waits_for))
+            return f"if {others} fails" if view.is_reaction else f"after {others}"
         case JobState.WAITING:
             if queue is not None and queue.paused_by is not None:
                 return f"queue paused by {name_text(queue.paused_by)}"

@@ -61,7 +61,13 @@ def check_jobs(jobs: Sequence[NewJob], *, before: NewJob | None = None) -> None:
         raise OutOfBounds("two jobs of one batch have the same id. Leave the ids to inturn.")
     if _NIL in ids:
         raise _nil_id()
-    if any(job.waits_for() for job in jobs):
+    waits = sum([len(job.after) + len(job.after_failed) for job in jobs])
+    if waits > bounds.WAITS_MAX:
+        raise OutOfBounds(
+            f"the jobs of a batch wait {waits:,} times for others; the bound is "
+            f"{bounds.WAITS_MAX:,}. Put a job in between that many wait for, or send several."
+        )
+    if waits:
         _check_cycle(_waits(jobs, ids))
 
 

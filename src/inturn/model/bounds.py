@@ -17,7 +17,7 @@ PRIORITY_MIN = -100
 PRIORITY_MAX = 100
 ROUND_MAX = 1_000_000_000
 ATTEMPTS_MAX = 1_000
-AFTER_MAX = 1_000
+AFTER_MAX = 50_000
 
 DELAY_SECONDS_MAX = 10 * 366 * 86_400.0
 TIMEOUT_SECONDS_MAX = 30 * 86_400.0
@@ -26,6 +26,8 @@ LEASE_SECONDS_MAX = 86_400.0
 DURATION_SECONDS_MAX = 1e12  # of one attempt: finite is what matters
 
 ENQUEUE_JOBS_MAX = 50_000
+WAITS_MAX = 1_000_000  # of all jobs of a batch for others
+AWAITED_SHOWN_MAX = 100  # of what one job waits for
 ENQUEUE_CHARS_MAX = 64 * 1024 * 1024  # of all payloads of a batch
 CLAIM_JOBS_MAX = 10_000
 NOTE_CHARS_MAX = 500  # of how far a job is

@@ -127,7 +127,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     ``ahead`` counts the jobs that stand before a waiting job in its lane: with a key it waits for
     them to end, without one they are only claimed before it. ``run_at`` is when a
     scheduled or retrying job is due. ``waits_for`` are the jobs a blocked one still waits for:
-    to be done, or, if ``is_reaction``, for the first of them to fail.
+    to be done, or, if ``is_reaction``, for the first of them to fail. Of more than 100 it names the
+    first 100; ``waits_for_count`` says how many there are.
     ``attempt`` is the number of attempts counted so far.
     """
 
@@ -142,6 +143,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     leased_until: datetime | None = None
     waits_for: tuple[UUID, ...] = ()
+    waits_for_count: int = 0
     is_reaction: bool = False
     suspect: bool = False
     progress: Progress | None = None  # of a running job whose handler says how far it is

@@ -116,7 +116,7 @@ def _cancelled(facts: Facts) -> str:
 
 def _blocked(facts: Facts) -> str:
     said = [_awaited(one) for one in facts.awaited]
-    count = max(len(facts.view.waits_for), len(said))
+    count = max(facts.view.waits_for_count, len(said))
     if count > len(said):
         said.append(f"{count - len(said)} more")
     if facts.view.is_reaction:

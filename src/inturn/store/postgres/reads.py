@@ -109,7 +109,7 @@ async def _facts(connection: Connection, view: JobView, now: datetime) -> Facts:
         now - timedelta(seconds=WORKER_SEEN_SECONDS),
         now,
     )
-    awaited = await connection.fetch(query("awaited"), view.waits_for, now, AWAITED_SAID)
+    awaited = await connection.fetch(query("awaited"), view.job.id, now, AWAITED_SAID)
     return Facts(
         view=view,
         now=now,
@@ -207,6 +207,7 @@ def _view(row: Any) -> JobView:
         worker=row["worker"],
         leased_until=row["leased_until"],
         waits_for=tuple(row["waits_for"] or ()),
+        waits_for_count=row["waits_for_count"],
         is_reaction=row["is_reaction"],
         suspect=row["suspect"],
         progress=None

@@ -40,6 +40,7 @@ def admit_after(connection: sqlite3.Connection, now: Micros, done: Iterable[byte
         waiting = connection.execute(statement, (on_job, room + 1)).fetchall()
         if len(waiting) > room:
             connection.execute("insert or ignore into admitting values (?)", (on_job,))
+            connection.execute(query("wake_waiting"), (on_job,))
             del waiting[room:]
         room -= len(waiting)
         connection.executemany(
@@ -62,10 +63,10 @@ def admit_rest(connection: sqlite3.Connection, now: Micros) -> None:
         connection.executemany("delete from waits where job = ? and on_failure", reacting)
         bury_noted(connection, now, [job for (job,) in reacting])
         admit(connection, [job for (job,) in reacting])
-    left = connection.execute("select job from admitting limit 1").fetchone()
-    if left is not None:
-        connection.execute("delete from admitting where job = ?", left)
-        admit_after(connection, now, left)
+    left = connection.execute("select job from admitting limit ?", (WAITS_TOGETHER,)).fetchall()
+    if left:
+        connection.executemany("delete from admitting where job = ?", left)
+        admit_after(connection, now, [job for (job,) in left])
 
 
 def admit(connection: sqlite3.Connection, jobs: Sequence[bytes]) -> int:

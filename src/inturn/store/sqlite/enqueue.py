@@ -99,12 +99,10 @@ def _waits(
     A reaction does not wait if one of them has failed already; if all are done, it has none.
     """
     together = {job.id for job in jobs}
-    states: dict[UUID, JobState | None] = {}
-    missing: set[UUID] = set()
-    for other in {firsts.get(name, name) for job in jobs for name in job.waits_for()}:
-        states[other] = None if other in together else state_of(connection, now, other)
-        if states[other] is None and other not in together:
-            missing.add(other)
+    named = {firsts.get(name, name) for job in jobs for name in job.waits_for()}
+    states: dict[UUID, JobState | None] = dict.fromkeys(named & together)
+    states |= {other: state_of(connection, now, other) for other in named - together}
+    missing = {other for other in named - together if states[other] is None}
     waits: dict[UUID, set[UUID]] = {}
     cancelled: set[UUID] = set()
     for job in jobs:
@@ -192,9 +190,9 @@ def _block(
     connection.executemany(
         "insert into waits (on_job, job, on_failure) values (?, ?, ?)",
         [
-            (other.bytes, job.id.bytes, bool(job.after_failed))
+            (other, job.id.bytes, bool(job.after_failed))
             for job in jobs
-            for other in sorted(waits[job.id])
+            for other in sorted([other.bytes for other in waits[job.id]])
         ],
     )
 

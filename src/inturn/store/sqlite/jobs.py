@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from inturn.model import bounds
 from inturn.model.errors import ResultLost, UnknownJob
 from inturn.model.job import JobState, JobView
 from inturn.model.lane import LaneView
@@ -140,12 +141,14 @@ def _blocked(connection: sqlite3.Connection, now: Micros, id: bytes) -> JobView 
     row = _find(connection, "blocked", "null", id)
     if row is None:
         return None
-    statement = "select on_job, on_failure from waits where job = ? order by on_job"
-    others = connection.execute(statement, (id,)).fetchall()
+    statement = "select on_job, on_failure from waits where job = ? order by on_job limit ?"
+    others = connection.execute(statement, (id, bounds.AWAITED_SHOWN_MAX)).fetchall()
+    count = connection.execute("select count(*) from waits where job = ?", (id,)).fetchone()[0]
     return JobView(
         job=job_of(row),
         state=JobState.BLOCKED,
         waits_for=tuple(UUID(bytes=other) for other, _ in others),
+        waits_for_count=count,
         is_reaction=any(on_failure for _, on_failure in others),
     )
 
@@ -319,11 +322,10 @@ def _head(
 
 def _awaited(connection: sqlite3.Connection, now: Micros, view: JobView) -> tuple[Awaited, ...]:
     """Return the first few jobs that a blocked one waits for, what has failed before others."""
-    states = [(state_of(connection, now, job), job) for job in view.waits_for]
-    states.sort(key=lambda awaited: awaited[0] not in (JobState.DEAD, JobState.CANCELLED))
-    return tuple(
-        Awaited(job=job, state=state) for state, job in states[:_AWAITED_SAID] if state is not None
-    )
+    failed = connection.execute(query("awaited_failed"), (view.job.id.bytes, _AWAITED_SAID))
+    jobs = dict.fromkeys([*(UUID(bytes=job) for (job,) in failed), *view.waits_for])
+    states = [(state_of(connection, now, job), job) for job in list(jobs)[:_AWAITED_SAID]]
+    return tuple(Awaited(job=job, state=state) for state, job in states if state is not None)
 
 
 def _is_taken(connection: sqlite3.Connection, now: Micros, queue: str, kind: str) -> bool:

@@ -87,19 +87,23 @@ begin
         where exists (select from inturn.waits w where w.on_job = d)
         order by d
         on conflict do nothing;
-        perform pg_notify('inturn', q.queue)
-        from (
-            select distinct b.queue
-            from unnest(p_done) d
-            cross join lateral (
-                select w.job from inturn.waits w where w.on_job = d limit 100
-            ) w
-            join inturn.blocked b on b.id = w.job
-        ) q;
+        perform inturn.notify_waiting(p_done);
     elsif exists (select from inturn.admitting) then
         perform inturn.recheck(1000, p_now);  -- others may have left them while we had the job
     end if;
 end $$;
+
+-- Wake those who wait for queues in which jobs wait for these: a claim is to let them in.
+create or replace function inturn.notify_waiting(p_jobs uuid[]) returns void language sql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+    select pg_notify('inturn', q.queue)
+    from (
+        select distinct b.queue
+        from unnest(p_jobs) d
+        cross join lateral (select w.job from inturn.waits w where w.on_job = d limit 100) w
+        join inturn.blocked b on b.id = w.job
+    ) q
+$$;
 
 -- Let blocked jobs that wait for nothing any more join their lanes: by way of parked, as due at
 -- once; and from there now, or with a later claim if a producer's open transaction holds the lane's
@@ -385,6 +389,9 @@ begin
     end if;
     delete from inturn.admitting a
     where a.job = any(v_left) and not exists (select from inturn.waits w where w.on_job = a.job);
+    if num_nonnulls(v_ended, v_spared) > 0 then
+        perform inturn.notify_waiting(v_left);  -- for the rest, if there is one
+    end if;
     return coalesce(cardinality(v_quiet), 0);
 end $$;
 

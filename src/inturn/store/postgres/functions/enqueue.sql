@@ -132,6 +132,9 @@ begin
         elsif v_wrong is null and v_chars > 67108864 then
             v_wrong := 'the payloads of a batch may have 67108864 characters: send several';
         end if;
+        if v_wrong is null and cardinality(v_waits_on) + cardinality(v_after) > 1000000 then
+            v_wrong := 'the jobs of a batch may wait 1000000 times for others: send several';
+        end if;
         if v_wrong is not null then
             raise exception 'job % of the batch (kind %, key %) cannot be accepted: %',
                 v_count, coalesce(v_kinds[v_count], 'none'), coalesce(v_keys[v_count], 'none'),
@@ -232,9 +235,9 @@ begin
             then 'timeout_seconds may be 0.001 to 2592000'
         when dedupe_seconds is null or not dedupe_seconds between 0.001 and 31622400
             then 'dedupe_seconds may be 0.001 to 31622400'
-        when after is null or cardinality(after) > 1000
-            then 'after may name up to 1000 jobs'
-        when after_failed is null or cardinality(after_failed) > 1000
-            then 'after_failed may name up to 1000 jobs'
+        when after is null or cardinality(after) > 50000
+            then 'after may name up to 50000 jobs'
+        when after_failed is null or cardinality(after_failed) > 50000
+            then 'after_failed may name up to 50000 jobs'
     end;
 end $$;

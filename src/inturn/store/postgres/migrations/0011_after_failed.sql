@@ -2,6 +2,10 @@
 alter table inturn.waits add column on_failure boolean not null default false;
 create index waits_on_failure on inturn.waits (on_job, job) where on_failure;
 
+-- The first hundred of what a job waits for are read in order, of up to 50,000.
+drop index inturn.waits_job;
+create index waits_job on inturn.waits (job, on_job);
+
 -- Blocked jobs whose wait has ended other than by what is done: recheck lets them in, or buries
 -- them. Only added to by those who bury and cancel, so that they wait for nobody: hence no key.
 create table inturn.reacting (

@@ -26,17 +26,20 @@ with logged as (
            timeout_seconds, enqueued_at, 'dead' as state, null::bigint as lane,
            null::bigint as position, null::bigint as ahead, null::timestamptz as run_at,
            attempts as attempt, errors, null::bigint as token, null::uuid[] as waits_for,
-           false as is_reaction, false as suspect, died_at, null as cancelled_by, reason
+           0 as waits_for_count, false as is_reaction, false as suspect,
+           died_at, null as cancelled_by, reason
     from inturn.dead where id = any($1::uuid[])
     union all
     select 2, id, queue, key, kind, payload, priority, round, attempts_max,
            timeout_seconds, enqueued_at, 'cancelled', lane, position, null, null,
-           0, null, null, null, false, false, null, cancelled_by, reason
+           0, null, null, null, 0, false, false, null, cancelled_by, reason
     from inturn.cancelled where id = any($1::uuid[])
     union all
     select 3, id, queue, key, kind, payload, priority, round, attempts_max,
            timeout_seconds, enqueued_at, 'blocked', null, null, null, null,
-           0, null, null, array(select w.on_job from inturn.waits w where w.job = b.id order by 1),
+           0, null, null,
+           array(select w.on_job from inturn.waits w where w.job = b.id order by 1 limit 100),
+           (select count(*) from inturn.waits w where w.job = b.id),
            exists (select from inturn.waits w where w.job = b.id and w.on_failure),
            false, null, null, null
     from inturn.blocked b where id = any($1::uuid[])
@@ -49,7 +52,7 @@ with logged as (
                 else 'waiting' end,
            null, null, null,
            case when token is null and (attempt > 0 or run_at > $2) then run_at end,
-           attempt, errors, token, null, false, suspect, null, null, null
+           attempt, errors, token, null, 0, false, suspect, null, null, null
     from inturn.parked where id = any($1::uuid[])
     union all
     select 5, id, queue, key, kind, payload, priority, round, attempts_max,
@@ -64,7 +67,7 @@ with logged as (
                 else 0 end,
            case when key is not null and position = head then head_errors end,
            case when state = 'running' then token end,
-           null, false, key is not null and position between head and suspect_last,
+           null, 0, false, key is not null and position between head and suspect_last,
            null, null, null
     from logged
 )
