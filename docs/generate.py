@@ -7,12 +7,16 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from typer.main import get_command
 from typer.testing import CliRunner
 
 import inturn
 from inturn.cli.main import app
+from inturn.http import Client
+from inturn.poll.extension import Schedules
+from inturn.poll.source import Source
 from inturn.queue.transaction import JobTransaction
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
@@ -55,6 +59,11 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Executor", inturn.Executor),
     ("inturn.ExecutorSettings", inturn.ExecutorSettings),
     ("inturn.DurableExecutor", inturn.DurableExecutor),
+    ("app.schedules", Schedules),
+    ("app.sources[name]", Source),
+    ("inturn.Page", inturn.Page),
+    ("inturn.Change", inturn.Change),
+    ("inturn.http.Client", Client),
     ("inturn.testing.Sandbox", Sandbox),
     ("inturn.testing.HandClock", HandClock),
     ("inturn.Schema", inturn.Schema),
@@ -143,12 +152,15 @@ def _prose(found: object) -> str:
     return text.replace("``", "`") + "\n"
 
 
-def _paths(command: object, path: str = "") -> list[str]:
+def _paths(command: Any, path: str = "") -> list[str]:
     """Return the commands that do something, in the order of the help."""
-    below = getattr(command, "commands", None)
-    if below is None:
+    if not hasattr(command, "commands"):
         return [path]
-    return [one for name in below for one in _paths(below[name], f"{path} {name}".strip())]
+    return [
+        one
+        for name in command.list_commands(None)
+        for one in _paths(command.get_command(None, name), f"{path} {name}".strip())
+    ]
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from inturn.policy.retry import Reject, RetryLater, RetryPolicy
     from inturn.policy.verdict import Bury, Retry
+    from inturn.poll.page import Change, ChangeKind, Page
     from inturn.queue.app import App
     from inturn.queue.context import Context
     from inturn.queue.job import Call, Job
@@ -80,6 +81,8 @@ __all__ = [
     "BadInput",
     "Bury",
     "Call",
+    "Change",
+    "ChangeKind",
     "ChildDied",
     "Context",
     "DedupeConflict",
@@ -107,6 +110,7 @@ __all__ = [
     "NotHalted",
     "OutOfBounds",
     "OutOfOrder",
+    "Page",
     "PayloadMismatch",
     "PayloadTooLarge",
     "Query",
@@ -145,11 +149,14 @@ _HOMES = {  # of what is no error
     "App": "inturn.queue.app",
     "Bury": "inturn.policy.verdict",
     "Call": "inturn.queue.job",
+    "Change": "inturn.poll.page",
+    "ChangeKind": "inturn.poll.page",
     "Context": "inturn.queue.context",
     "DurableExecutor": "inturn.worker.durable_executor",
     "Executor": "inturn.executor",
     "ExecutorSettings": "inturn.executor",
     "Job": "inturn.queue.job",
+    "Page": "inturn.poll.page",
     "Query": "inturn.store.queries",
     "Reject": "inturn.policy.retry",
     "Retry": "inturn.policy.verdict",

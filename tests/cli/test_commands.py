@@ -19,10 +19,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, below in getattr(command, "commands", {}).items():
-        yield from walk(below, (*path, name))
     if not hasattr(command, "commands"):
         yield " ".join(path), command
+        return
+    for name in command.list_commands(None):
+        yield from walk(command.get_command(None, name), (*path, name))
 
 
 COMMANDS = dict(walk(get_command(app)))
@@ -72,6 +73,8 @@ def test_the_commands_are_these() -> None:
         *(f"lanes {verb}" for verb in ("list", "pause", "resume", "retry", "skip", "drop")),
         *(f"queues {verb}" for verb in ("list", "set", "pause", "resume", "open-gate")),
         *(f"store {verb}" for verb in ("migrate", "check", "prune")),
+        *(f"schedules {verb}" for verb in ("list", "run", "pause", "resume")),
+        *(f"poll {verb}" for verb in ("list", "status", "run", "reconcile", "reset")),
     }  # fmt: skip
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from inturn.model.errors import BadInput
 
 if TYPE_CHECKING:
+    from inturn.poll.extension import Poll, Schedules
+    from inturn.poll.source import Source
     from inturn.queue.app import App
+    from inturn.queue.job import Job
+
+AnyJob = TypeVar("AnyJob", bound="Job[..., Any]")
 
 OUR_OWN = frozenset({"groups", "poll", "shards", "tree"})
 
@@ -64,26 +70,97 @@ class ExtensibleApp:
         return self.groups.node(*args, **settings)
 
     @property
-    def schedules(self) -> Any:
-        """The schedules of this app."""
-        return self.extension("poll").schedules
+    def schedules(self) -> Schedules:
+        """The schedules of this app's store: list, run, pause and resume them."""
+        return self._poll.schedules
+
+    def every(
+        self,
+        interval: float | str,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        catch_up: str = "once",
+    ) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at intervals: ``@app.every("5m")`` above ``@app.job``.
+
+        However many workers run, one firing is one job. ``arguments`` are the job's; ``name`` is
+        the schedule's, by default the job's kind. ``catch_up``: what becomes of firings that were
+        missed while no worker ran: "once" (one job for all), "skip" or "all".
+        """
+        return self._poll.every(interval, arguments=arguments, name=name, catch_up=catch_up)
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        timezone: str = "UTC",
+        arguments: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        catch_up: str = "once",
+    ) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at the times of a cron expression: ``@app.cron("*/5 * * * *")`` above
+        ``@app.job``. The rest is as with ``every``.
+
+        Where summer time skips an hour, what falls into it fires right after; where an hour comes
+        twice, what names that hour fires once.
+        """
+        return self._poll.cron(
+            expression, timezone=timezone, arguments=arguments, name=name, catch_up=catch_up
+        )
 
     @property
-    def sources(self) -> Any:
-        """The sources of this app."""
-        return self.extension("poll").sources
+    def _poll(self) -> Poll:
+        made: Poll = self.extension("poll")
+        return made
 
-    def every(self, *args: Any, **settings: Any) -> Any:
-        """Submit a job at intervals: ``@app.every("5m")`` above ``@app.job``."""
-        return self.extension("poll").every(*args, **settings)
+    def source(
+        self,
+        name: str,
+        *,
+        every: float | str | None = None,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        shadow: Any = Any,
+        key: str = "id",
+        version: str = "version",
+        deleted: str | None = None,
+        on_dead: Literal["skip", "halt"] = "skip",
+        on_cursor_gone: Literal["fail", "restart"] = "fail",
+        hard_deletes: bool = False,
+        sweep_max: int = 1_000,
+        sweep_percent: float = 10.0,
+    ) -> Callable[[Callable[..., Any]], Source]:
+        """Declare a source above a function that takes a cursor and returns an ``inturn.Page``.
 
-    def cron(self, *args: Any, **settings: Any) -> Any:
-        """Submit a job at times: ``@app.cron("*/5 * * * *")`` above ``@app.job``."""
-        return self.extension("poll").cron(*args, **settings)
+        Its runs keep a shadow of an outside system, and submit a job for each change.
 
-    def source(self, *args: Any, **settings: Any) -> Any:
-        """Declare a source, whose changes are fetched page by page."""
-        return self.extension("poll").source(*args, **settings)
+        - ``every`` or ``cron``: when it is read; without either only when it is asked for;
+        - ``shadow``: the type of an item, such as a ``msgspec.Struct``;
+        - ``key``, ``version``, ``deleted``: the fields that say which item it is, which version of
+          it, and, where the outside system says so, that it is gone;
+        - ``on_dead``: after a change's job has died, go on with the item's next change ("skip"), or
+          hold that item until a person decides ("halt");
+        - ``on_cursor_gone``: what to do when the function raises ``inturn.poll.CursorGone``: try
+          again until a person resets the source, or read it from the beginning ("restart");
+        - ``hard_deletes``, ``sweep_max``, ``sweep_percent``: for ``reconcile``, whether what is
+          gone is forgotten, and how much may go in one walk.
+        """
+        return self._poll.source(
+            name,
+            every=every,
+            cron=cron,
+            timezone=timezone,
+            shadow=shadow,
+            key=key,
+            version=version,
+            deleted=deleted,
+            on_dead=on_dead,
+            on_cursor_gone=on_cursor_gone,
+            hard_deletes=hard_deletes,
+            sweep_max=sweep_max,
+            sweep_percent=sweep_percent,
+        )
 
 
 def _module(name: str, package: str) -> Any:

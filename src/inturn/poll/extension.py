@@ -1,0 +1,211 @@
+"""The part of an App that schedules and sources are declared on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from inturn.model import bounds
+from inturn.model.admissible import check_name, check_number, check_whole, shown
+from inturn.model.duration import parse_duration
+from inturn.model.errors import BadInput
+from inturn.model.job import Ticket
+from inturn.policy.retry import RetryPolicy
+from inturn.poll import SCHEMA
+from inturn.poll.page import Fields
+from inturn.poll.reconcile import reconcile as reconcile_source
+from inturn.poll.rule import CatchUp, Cron, Every, Rule
+from inturn.poll.schedules import (
+    LOOK_SECONDS,
+    Firing,
+    Schedule,
+    ScheduleView,
+    pause_schedule,
+    resume_schedule,
+    run_schedule,
+    schedules,
+)
+from inturn.poll.source import Source
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.queue.extensions import Extension
+from inturn.queue.job import Job
+from inturn.store.store import Store
+
+AnyJob = TypeVar("AnyJob", bound=Job[..., Any])
+
+NAME_CHARS_MAX = 100
+
+RETRY = RetryPolicy(attempts_max=bounds.ATTEMPTS_MAX, base_seconds=2.0, cap_seconds=300.0)
+"""Of a source's runs: one that fails is tried again, and meanwhile no other begins."""
+
+
+class Poll(Extension):
+    """The schedules and sources of one app."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        self.declared: dict[str, Schedule] = {}
+        self.sources: dict[str, Source] = {}
+        self.schedules = Schedules(app)
+        self._firing: Firing | None = None
+        app.schema(SCHEMA)
+        app.duty("poll.schedules", self._fire, every_seconds=LOOK_SECONDS, alone=False)
+
+    def every(
+        self,
+        interval: float | str,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        catch_up: str = "once",
+    ) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at intervals: ``@app.every("5m")`` above ``@app.job``."""
+        return self._scheduled(_interval(interval), arguments, name, catch_up)
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        timezone: str = "UTC",
+        arguments: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        catch_up: str = "once",
+    ) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at the times of a cron expression: ``@app.cron("*/5 * * * *")``."""
+        return self._scheduled(Cron(expression, timezone), arguments, name, catch_up)
+
+    def _scheduled(
+        self, rule: Rule, arguments: Mapping[str, Any] | None, name: str | None, catch_up: str
+    ) -> Callable[[AnyJob], AnyJob]:
+        if catch_up not in list(CatchUp):
+            raise BadInput(f"catch_up is one of {', '.join(CatchUp)}, not {shown(catch_up)}.")
+
+        def declared(job: AnyJob) -> AnyJob:
+            if not isinstance(job, Job):
+                raise BadInput(
+                    f"a schedule stands above @app.job: it is of a job, not of {shown(job)}."
+                )
+            self.add(name or job.kind, rule, CatchUp(catch_up), job, arguments or {})
+            return job
+
+        return declared
+
+    def add(
+        self,
+        name: str,
+        rule: Rule,
+        catch_up: CatchUp,
+        job: Job[..., Any],
+        arguments: Mapping[str, Any],
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Declare a schedule of a job, with its arguments."""
+        check_name("schedule", name, NAME_CHARS_MAX)
+        if name in self.declared:
+            raise BadInput(
+                f"there are two schedules {name!r} in this app. Give one of them another: name=…."
+            )
+        self.declared[name] = Schedule(
+            name=name, rule=rule, catch_up=catch_up, job=job.call(**arguments).new, alone=alone
+        )
+
+    def source(
+        self,
+        name: str,
+        *,
+        every: float | str | None = None,
+        cron: str | None = None,
+        timezone: str = "UTC",
+        shadow: Any = Any,
+        key: str = "id",
+        version: str = "version",
+        deleted: str | None = None,
+        on_dead: Literal["skip", "halt"] = "skip",
+        on_cursor_gone: str = "fail",
+        hard_deletes: bool = False,
+        sweep_max: int = 1_000,
+        sweep_percent: float = 10.0,
+    ) -> Callable[[Callable[..., Any]], Source]:
+        """Declare a source: ``App.source`` says the rest."""
+        check_name("source", name, NAME_CHARS_MAX)
+        if name in self.sources:
+            raise BadInput(f"there are two sources {name!r} in this app. Rename one.")
+        if on_cursor_gone not in ("fail", "restart"):
+            raise BadInput(f"on_cursor_gone is 'fail' or 'restart', not {shown(on_cursor_gone)}.")
+        if every is not None and cron is not None:
+            raise BadInput(f"source {name!r} has every or cron, and not both.")
+        check_whole("sweep_max", sweep_max, 0, bounds.DEPTH_MAX)
+        check_number("sweep_percent", sweep_percent, 0.0, 100.0)
+        rule: Rule | None = None if every is None else _interval(every)
+        rule = rule if cron is None else Cron(cron, timezone)
+
+        def declared(fetch: Callable[..., Any]) -> Source:
+            made = Source(
+                self.app,
+                name,
+                fetch,
+                fields=Fields(key, version, deleted, shadow),
+                restarts=on_cursor_gone == "restart",
+                hard_deletes=hard_deletes,
+                sweep_max=sweep_max,
+                sweep_percent=sweep_percent,
+            )
+            made.run_job = self._run_job(made)
+            self.app.queue(f"poll:{name}", suspects="again")
+            self.app.queue(f"changes:{name}", on_dead=on_dead)
+            self.sources[name] = made
+            if rule is not None:
+                self.add(f"poll:{name}", rule, CatchUp.ONCE, made.run_job, {}, alone=True)
+            return made
+
+        return declared
+
+    def _run_job(self, source: Source) -> Job[..., Any]:
+        """Declare the job that reads a source's pages. It is tried until the source answers."""
+
+        async def run(ctx: Context, reconcile: bool = False, force: bool = False) -> None:
+            if reconcile:
+                await reconcile_source(source, ctx, force=force)
+            else:
+                await source.read(ctx)
+
+        name = f"poll:{source.name}"
+        job = self.app.job(kind=name, queue=name, retry=RETRY, keep_result=None)(run)
+        return job.using(key=source.name)  # runs never overlap
+
+    async def _fire(self, store: Store, held_until: datetime) -> float | None:
+        """Fire what is due: each worker does so for what its own app declares."""
+        if self._firing is None:
+            sources = {name: one.run_job.call().new for name, one in self.sources.items()}
+            self._firing = Firing(self.declared.values(), sources)
+        return await self._firing.step(store)
+
+
+class Schedules:
+    """What a person does with the schedules of an app's store: ``app.schedules``."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def list(self) -> list[ScheduleView]:
+        """Return all schedules, by name."""
+        return await self._app.run(schedules)
+
+    async def run(self, name: str) -> Ticket:
+        """Submit a schedule's job now, besides its times."""
+        return await self._app.run(lambda store: run_schedule(store, name))
+
+    async def pause(self, name: str, *, by: str) -> None:
+        """Hold a schedule: it does not fire until it is resumed."""
+        await self._app.run(lambda store: pause_schedule(store, name, by=by))
+
+    async def resume(self, name: str) -> None:
+        """Let a schedule go on with its next time."""
+        await self._app.run(lambda store: resume_schedule(store, name))
+
+
+def _interval(given: float | str) -> Every:
+    return Every(parse_duration(given) if isinstance(given, str) else float(given))

@@ -1,0 +1,53 @@
+-- A schedule: when it fires next, and the job that it then submits, as JSON.
+create table poll.schedule (
+    name text not null primary key,
+    rule text not null,
+    catch_up text not null check (catch_up in ('once', 'skip', 'all')),
+    job text not null,
+    alone boolean not null,                   -- not while its last job is unfinished
+    next_at timestamptz not null,
+    last_at timestamptz,
+    last_job text,
+    paused_at timestamptz,
+    paused_by text,
+    check ((paused_at is null) = (paused_by is null))
+);
+
+-- What the running program declares: a row for each set of schedules, whichever workers have it.
+create table poll.declaration (
+    digest text not null primary key,
+    names text not null,                      -- a JSON array
+    seen_at timestamptz not null
+);
+
+-- A source: how far its changes were read, and how far a walk through all of it is.
+create table poll.source (
+    name text not null primary key,
+    job text not null,                        -- that reads its pages, as JSON
+    cursor text,                              -- null: from the beginning
+    revision bigint not null default 0,     -- goes up with every write: the fence
+    pages bigint not null default 0,
+    items bigint not null default 0,
+    changes bigint not null default 0,
+    changed_at timestamptz,
+    pass bigint not null default 0,         -- the number of the last walk
+    pass_state text not null default 'none'
+        check (pass_state in ('none', 'walking', 'sweeping', 'held', 'done')),
+    pass_cursor text,
+    pass_began_at timestamptz,
+    pass_ended_at timestamptz,
+    pass_swept bigint not null default 0,
+    pass_missing bigint not null default 0
+);
+
+-- The items of the sources as they were last seen.
+create table poll.shadow (
+    source text not null,
+    key text not null,
+    version text not null,
+    deleted boolean not null,
+    item text not null,
+    pass bigint not null,                   -- the last walk that saw it
+    changed_at timestamptz not null,
+    primary key (source, key)
+);

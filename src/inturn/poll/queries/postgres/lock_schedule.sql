@@ -1,0 +1,5 @@
+-- One schedule, which nobody else changes until the transaction ends.
+select name, rule, catch_up, job, alone, next_at, last_at, last_job, paused_at, paused_by
+from poll.schedule
+where name = :name
+for update

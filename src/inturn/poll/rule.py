@@ -1,0 +1,118 @@
+"""When a schedule fires: its rule, and what became due since somebody looked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from inturn.model.errors import BadInput
+
+EVERY_SECONDS_MIN = 1.0
+EVERY_SECONDS_MAX = 366 * 86_400.0
+CATCH_UP_MAX = 1_000
+"""How many missed firings one look makes up for; the next look goes on."""
+
+
+class CatchUp(StrEnum):
+    """What becomes of firings that were missed while no worker ran.
+
+    One is missed when the next is due as well; one that is late by less than that fires.
+    """
+
+    ONCE = "once"  # one job for all of them
+    SKIP = "skip"  # none: it goes on with the next
+    ALL = "all"  # a job for each
+
+
+class Every(msgspec.Struct, frozen=True, tag="every"):
+    """At intervals. They are counted from one firing to the next, so a late one delays none."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        """Refuse an interval that is none."""
+        if not EVERY_SECONDS_MIN <= self.seconds <= EVERY_SECONDS_MAX:
+            raise BadInput(
+                f"a schedule fires every {EVERY_SECONDS_MIN:g} s to {EVERY_SECONDS_MAX:g} s, not "
+                f"every {self.seconds:g} s."
+            )
+
+    def next_after(self, at: datetime) -> datetime:
+        """Return the first time after another that is one."""
+        return at + timedelta(seconds=self.seconds)
+
+    def last_until(self, at: datetime, now: datetime) -> datetime:
+        """Return the last time that is not after ``now``, of those from ``at`` on."""
+        return at + (now - at) // timedelta(seconds=self.seconds) * timedelta(seconds=self.seconds)
+
+
+class Cron(msgspec.Struct, frozen=True, tag="cron"):
+    """At the times of a cron expression, in a time zone.
+
+    Where summer time skips an hour, what falls into it fires right after; where an hour comes
+    twice, what names that hour fires once, and ``*/30 * * * *`` in both.
+    """
+
+    expression: str
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no expression, or never comes."""
+        try:
+            zone = ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise BadInput(
+                f"there is no time zone {self.timezone!r}. Write one as 'UTC' or 'Europe/Berlin'."
+            ) from None
+        try:
+            next(CronSim(self.expression, datetime(2026, 1, 1, tzinfo=zone)))
+        except (CronSimError, StopIteration) as error:
+            why = str(error) or "no such time ever comes"
+            raise BadInput(
+                f"{self.expression!r} is no cron expression: {why}. Write minute, hour, day, month "
+                f"and weekday, as in '*/5 * * * *'."
+            ) from None
+
+    def next_after(self, at: datetime) -> datetime:
+        """Return the first time after another that is one."""
+        return next(CronSim(self.expression, at.astimezone(ZoneInfo(self.timezone)))).astimezone(
+            UTC
+        )
+
+    def last_until(self, at: datetime, now: datetime) -> datetime:
+        """Return the last time that is not after ``now``, of those from ``at`` on."""
+        after_now = (now + timedelta(minutes=1)).astimezone(ZoneInfo(self.timezone))
+        for time in CronSim(self.expression, after_now, reverse=True):
+            if time <= now:
+                return max(at, time.astimezone(UTC))
+        return at
+
+
+Rule = Every | Cron
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The times for which a schedule is to fire now, and when to look again."""
+
+    times: tuple[datetime, ...]
+    next_at: datetime
+
+
+def due(rule: Rule, next_at: datetime, now: datetime, catch_up: CatchUp) -> Due:
+    """Return what became due by ``now`` of a schedule whose next time was ``next_at``."""
+    if next_at > now:
+        return Due((), next_at)
+    if catch_up is CatchUp.ALL:
+        times = [next_at]
+        while (after := rule.next_after(times[-1])) <= now and len(times) < CATCH_UP_MAX:
+            times.append(after)
+        return Due(tuple(times), after)
+    after = rule.next_after(next_at)
+    if after > now:
+        return Due((next_at,), after)  # none was missed
+    last = rule.last_until(next_at, now)
+    return Due((last,) if catch_up is CatchUp.ONCE else (), rule.next_after(last))

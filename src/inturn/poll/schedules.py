@@ -1,0 +1,325 @@
+"""Schedules in a store: declared by workers, fired by whichever worker looks first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from inturn.model.admissible import check_by
+from inturn.model.errors import NotFound, UnknownJob
+from inturn.model.ids import new_id
+from inturn.model.job import JobState, NewJob, Ticket
+from inturn.poll import SCHEMA
+from inturn.poll.rule import CatchUp, Rule, due
+from inturn.poll.source_rows import DECLARE_SOURCE, SOURCES
+from inturn.store.queries import Query
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
+
+LOOK_SECONDS = 2.0
+"""How often a worker looks at its schedules at the latest: a person may have resumed one."""
+
+SEEN_SECONDS = 20.0
+"""How often a program's workers say which schedules they declare."""
+
+UNSEEN_SECONDS = 60.0
+"""After so long a time without a word, no running worker declares a schedule."""
+
+_json = msgspec.json.Encoder()
+_rule_decoder: msgspec.json.Decoder[Rule] = msgspec.json.Decoder(Rule)
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is declared: when it fires, and the job it submits then."""
+
+    name: str
+    rule: Rule
+    catch_up: CatchUp
+    job: NewJob
+    alone: bool = False
+    """Whether it leaves out a firing while its last job is unfinished."""
+
+    @property
+    def rule_text(self) -> str:
+        """The rule as the store keeps it."""
+        return _json.encode(self.rule).decode()
+
+    def is_as(self, row: ScheduleRow | None) -> bool:
+        """Whether the store has it like this."""
+        given = (self.rule_text, self.catch_up, job_text(self.job), self.alone)
+        return row is not None and given == (row.rule, row.catch_up, row.job, row.alone)
+
+
+class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as the store keeps it."""
+
+    name: str
+    rule: str
+    catch_up: CatchUp
+    job: str
+    alone: bool
+    next_at: datetime
+    last_at: datetime | None = None
+    last_job: str | None = None
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+
+    def read_rule(self) -> Rule:
+        """Return when it fires."""
+        rule: Rule = _rule_decoder.decode(self.rule)
+        return rule
+
+    def new_job(self) -> NewJob:
+        """Return the job of one firing."""
+        made = msgspec.json.decode(self.job, type=NewJob)
+        return msgspec.structs.replace(made, id=new_id(), unsent=True)
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as a person sees it."""
+
+    name: str
+    rule: Rule
+    catch_up: CatchUp
+    kind: str
+    queue: str
+    next_at: datetime
+    last_at: datetime | None
+    last_job: str | None
+    paused_by: str | None
+    declared: bool
+    """Whether a running worker declares it. Without one it does not fire."""
+
+
+class _Declared(msgspec.Struct):
+    name: str
+    rule: str
+    catch_up: CatchUp
+    job: str
+    alone: bool
+    next_at: datetime
+
+
+class _Moved(msgspec.Struct):
+    name: str
+    next_at: datetime
+    last_at: datetime | None = None
+    last_job: str | None = None
+
+
+class _NextAt(msgspec.Struct):
+    next_at: datetime | None
+
+
+class _Names(msgspec.Struct):
+    names: str
+
+
+class _SeenAt(msgspec.Struct):
+    seen_at: datetime
+
+
+_SCHEDULES = Query("inturn.poll", "schedules", ScheduleRow)
+_LOCK_SCHEDULE = Query("inturn.poll", "lock_schedule", ScheduleRow)
+_NEXT_AT = Query("inturn.poll", "next_at", _NextAt)
+_DUE = Query("inturn.poll", "due", ScheduleRow)
+_MOVED = Query("inturn.poll", "moved")
+_DECLARED = Query("inturn.poll", "declared")
+_SET_PAUSED = Query("inturn.poll", "set_paused")
+_SEEN = Query("inturn.poll", "seen")
+_FORGET_DECLARATIONS = Query("inturn.poll", "forget_declarations")
+_DECLARATIONS = Query("inturn.poll", "declarations", _Names)
+_DECLARATION = Query("inturn.poll", "declaration", _SeenAt)
+
+
+def job_text(job: NewJob) -> str:
+    """Return a job as the store keeps it to be made again, without an id: each has its own."""
+    return _json.encode(msgspec.structs.replace(job, id=UUID(int=0), unsent=False)).decode()
+
+
+class Firing:
+    """Fires one app's schedules. A worker calls ``step`` for ever, in the background."""
+
+    def __init__(
+        self, schedules: Iterable[Schedule], sources: Mapping[str, NewJob] | None = None
+    ) -> None:
+        self._schedules = {one.name: one for one in schedules}
+        self._sources = sources or {}
+        self.names = _json.encode(sorted(self._schedules)).decode()
+        self._digest = hashlib.sha256(self.names.encode()).hexdigest()
+        self._is_declared = False
+        self._say_at: datetime | None = None
+
+    async def step(self, store: Store) -> float:
+        """Fire what is due; return after how many seconds to look again."""
+        now = await store.now()
+        if not self._is_declared:
+            await declare(store, list(self._schedules.values()), now)
+            await declare_sources(store, self._sources)
+            self._is_declared = True
+        await self._say_declared(store, now)
+        [found] = await store.read(_NEXT_AT, names=self.names)
+        if found.next_at is None:
+            return LOOK_SECONDS
+        if found.next_at <= now:
+            busy = await self._busy(store)
+            async with store.transaction() as t:
+                await fire(t, self.names, now, busy)
+            return 0.0
+        return min(LOOK_SECONDS, (found.next_at - now).total_seconds())
+
+    async def _busy(self, store: Store) -> set[str]:
+        """Return the schedules that do not fire again before their last job has ended."""
+        alone = {one.name for one in self._schedules.values() if one.alone}
+        if not alone:
+            return set()
+        rows = [row for row in await store.read(_SCHEDULES) if row.name in alone]
+        return {row.name for row in rows if await is_unfinished(store, row.last_job)}
+
+    async def _say_declared(self, store: Store, now: datetime) -> None:
+        """Let it be seen that this program's schedules fire, if none of its workers has lately."""
+        if self._say_at is not None and now < self._say_at:
+            return
+        self._say_at = now + timedelta(seconds=SEEN_SECONDS)
+        seen = await store.read(_DECLARATION, digest=self._digest)
+        if not seen or now - seen[0].seen_at >= timedelta(seconds=SEEN_SECONDS * 0.9):
+            async with store.transaction() as t:
+                await t.run(_SEEN, digest=self._digest, names=self.names, now=now)
+                await t.run(_FORGET_DECLARATIONS, before=now - timedelta(days=1))
+
+
+async def declare(store: Store, schedules: Sequence[Schedule], now: datetime) -> None:
+    """Write schedules as the code has them, those that are new or were changed.
+
+    A new rule begins now; another job or ``catch_up`` leaves the next time as it was.
+    """
+    await store.ensure(SCHEMA)
+    known = {row.name: row for row in await store.read(_SCHEDULES)}
+    changed = [one for one in schedules if not one.is_as(known.get(one.name))]
+    if not changed:
+        return
+    async with store.transaction() as t:
+        rows = []
+        for one in changed:  # read again, locked: another worker may fire one at this moment
+            row = next(iter(await t.run(_LOCK_SCHEDULE, name=one.name)), None)
+            is_new = row is None or row.rule != one.rule_text
+            next_at = one.rule.next_after(now) if row is None or is_new else row.next_at
+            rows.append(
+                _Declared(
+                    one.name, one.rule_text, one.catch_up, job_text(one.job), one.alone, next_at
+                )
+            )
+        await t.run_many(_DECLARED, rows)
+
+
+async def declare_sources(store: Store, jobs: Mapping[str, NewJob]) -> None:
+    """Write sources as the code has them: each with the job that reads its pages."""
+    known = {row.name: row.job for row in await store.read(SOURCES)}
+    texts = {name: job_text(job) for name, job in jobs.items()}
+    changed = {name: text for name, text in texts.items() if known.get(name) != text}
+    if changed:
+        async with store.transaction() as t:
+            for name, text in changed.items():
+                await t.run(DECLARE_SOURCE, name=name, job=text)
+
+
+async def fire(t: Transaction, names: str, now: datetime, busy: Collection[str] = ()) -> None:
+    """Submit the jobs of schedules that are due, and move them on; of those that are busy, only
+    move them.
+
+    Nobody else has these schedules until the transaction ends: one firing is one job.
+    """
+    jobs: list[NewJob] = []
+    moved = []
+    for row in await t.run(_DUE, now=now, names=names):
+        found = due(row.read_rule(), row.next_at, now, row.catch_up)
+        made = [row.new_job() for _ in found.times if row.name not in busy]
+        jobs += made
+        last_at, last_job = (now, str(made[-1].id)) if made else (None, None)
+        moved.append(_Moved(row.name, found.next_at, last_at, last_job))
+    await t.enqueue(jobs)
+    await t.run_many(_MOVED, moved)
+
+
+async def is_unfinished(store: Store, job: str | None) -> bool:
+    """Whether a job may still run by itself."""
+    if job is None:
+        return False
+    try:
+        state = (await store.job(UUID(job))).state
+    except UnknownJob:  # it ended, and was pruned
+        return False
+    return state not in (JobState.DONE, JobState.CANCELLED, JobState.DEAD)
+
+
+# What a person does
+
+
+async def schedules(store: Store) -> list[ScheduleView]:
+    """Return all schedules, by name."""
+    await store.ensure(SCHEMA)
+    since = await store.now() - timedelta(seconds=UNSEEN_SECONDS)
+    declared = {
+        name
+        for row in await store.read(_DECLARATIONS, since=since)
+        for name in msgspec.json.decode(row.names, type=list[str])
+    }
+    return [_view(row, row.name in declared) for row in await store.read(_SCHEDULES)]
+
+
+async def run_schedule(store: Store, name: str) -> Ticket:
+    """Submit a schedule's job now, besides its times."""
+    await store.ensure(SCHEMA)
+    async with store.transaction() as t:
+        [row] = await t.run(_LOCK_SCHEDULE, name=name) or [_refuse(name)]
+        now = await store.now()
+        [ticket] = await t.enqueue([row.new_job()])
+        moved = _Moved(name, row.next_at, now, str(ticket.id))
+        await t.run_many(_MOVED, [moved])
+    return ticket
+
+
+async def pause_schedule(store: Store, name: str, *, by: str) -> None:
+    """Hold a schedule: it does not fire until it is resumed."""
+    check_by(by)
+    await store.ensure(SCHEMA)
+    async with store.transaction() as t:
+        _ = await t.run(_LOCK_SCHEDULE, name=name) or _refuse(name)
+        await t.run(_SET_PAUSED, name=name, at=await store.now(), by=by)
+
+
+async def resume_schedule(store: Store, name: str) -> None:
+    """Let a schedule go on with its next time. What it missed while it was paused is left out."""
+    await store.ensure(SCHEMA)
+    async with store.transaction() as t:
+        [row] = await t.run(_LOCK_SCHEDULE, name=name) or [_refuse(name)]
+        now = await store.now()
+        if row.paused_at is not None and row.next_at <= now:
+            rule = row.read_rule()
+            next_at = rule.next_after(rule.last_until(row.next_at, now))
+            await t.run_many(_MOVED, [_Moved(name, next_at)])
+        await t.run(_SET_PAUSED, name=name, at=None, by=None)
+
+
+def _refuse(name: str) -> ScheduleRow:
+    raise NotFound(f"there is no schedule {name!r}. List them: `inturn schedules list`.")
+
+
+def _view(row: ScheduleRow, declared: bool) -> ScheduleView:
+    job = row.new_job()
+    return ScheduleView(
+        name=row.name,
+        rule=row.read_rule(),
+        catch_up=row.catch_up,
+        kind=job.kind,
+        queue=job.queue,
+        next_at=row.next_at,
+        last_at=row.last_at,
+        last_job=row.last_job,
+        paused_by=row.paused_by,
+        declared=declared,
+    )

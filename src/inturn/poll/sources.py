@@ -1,0 +1,148 @@
+"""What a person asks of sources, and does with them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from inturn.model.errors import NotFound
+from inturn.model.job import JobState, JobView, Ticket
+from inturn.poll import SCHEMA
+from inturn.poll.schedules import ScheduleView, schedules
+from inturn.poll.source_rows import (
+    COUNT_SHADOWS,
+    FORGET_SHADOWS,
+    LOCK_SOURCE,
+    RESET_SOURCE,
+    SOURCES,
+    SourceRow,
+)
+from inturn.store.store import Store
+
+
+class SourceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A source as a person sees it."""
+
+    name: str
+    cursor: str | None
+    items: int
+    """How many items it has, as far as was seen."""
+    pages: int
+    changes: int
+    changed_at: datetime | None
+    succeeded_at: datetime | None
+    """When a run last found nothing more, as far as its last job tells."""
+    error: str | None
+    """What the run that is tried again, or has died, failed with last."""
+    next_try_at: datetime | None
+    waiting: int
+    """How many changes wait for their job."""
+    oldest_at: datetime | None
+    """Since when the oldest of them waits."""
+    dead: int
+    schedule: ScheduleView | None
+    walk: str
+    """How far the last reconcile is: none, walking, sweeping, held or done."""
+    walk_missing: int
+    walk_swept: int
+
+
+async def sources(store: Store) -> list[SourceView]:
+    """Return all sources, by name."""
+    await store.ensure(SCHEMA)
+    by_schedule = {one.name: one for one in await schedules(store)}
+    queues = {one.name: one for one in await store.queues()}
+    found = []
+    for row in await store.read(SOURCES):
+        [counts] = await store.read(COUNT_SHADOWS, source=row.name, **{"pass": row.number})
+        schedule = by_schedule.get(f"poll:{row.name}")
+        run = await _last_run(store, row.name)
+        changes = queues.get(f"changes:{row.name}")
+        is_done = run is not None and run.state is JobState.DONE
+        failed = run is not None and run.errors and not is_done
+        found.append(
+            SourceView(
+                name=row.name,
+                cursor=row.cursor,
+                items=counts.items,
+                pages=row.pages,
+                changes=row.changes,
+                changed_at=row.changed_at,
+                succeeded_at=run.job.enqueued_at if run is not None and is_done else None,
+                error=run.errors[-1].error if run is not None and failed else None,
+                next_try_at=run.run_at if run is not None and failed else None,
+                waiting=0 if changes is None else changes.waiting + changes.retrying,
+                oldest_at=None if changes is None else changes.oldest_at,
+                dead=0 if changes is None else changes.dead,
+                schedule=schedule,
+                walk=row.pass_state,
+                walk_missing=row.pass_missing,
+                walk_swept=row.pass_swept,
+            )
+        )
+    return found
+
+
+async def source_view(store: Store, name: str) -> SourceView:
+    """Return one source."""
+    for one in await sources(store):
+        if one.name == name:
+            return one
+    raise _unknown(name)
+
+
+async def run_source(store: Store, name: str) -> Ticket:
+    """Read a source's pages now, such as when a webhook hints at news.
+
+    Where a run waits already, or is tried again, its ticket is returned.
+    """
+    row = await _row(store, name)
+    last = await _last_run(store, name)
+    if last is not None and last.state in (JobState.WAITING, JobState.SCHEDULED):
+        return Ticket(last.job.id, last.lane, last.position)
+    [ticket] = await store.enqueue([row.new_job()])
+    return ticket
+
+
+async def reconcile_source(store: Store, name: str, *, force: bool = False) -> Ticket:
+    """Walk through a whole source, and delete what it does not have any more.
+
+    ``force``: of a walk that is held because it would delete much, delete that now.
+    """
+    row = await _row(store, name)
+    [ticket] = await store.enqueue([row.new_job(reconcile=True, force=force)])
+    return ticket
+
+
+async def reset_source(store: Store, name: str, *, forget: bool = False) -> None:
+    """Read a source from the beginning again. What is as it was is no change.
+
+    ``forget``: forget what was seen, too, so that every item is told as created.
+    """
+    await _row(store, name)
+    async with store.transaction() as t:
+        await t.run(LOCK_SOURCE, name=name)
+        await t.run(RESET_SOURCE, name=name)
+        if forget:
+            await t.run(FORGET_SHADOWS, source=name)
+
+
+async def _row(store: Store, name: str) -> SourceRow:
+    await store.ensure(SCHEMA)
+    for row in await store.read(SOURCES):
+        if row.name == name:
+            return row
+    raise _unknown(name)
+
+
+async def _last_run(store: Store, name: str) -> JobView | None:
+    newest = await store.jobs(queue=f"poll:{name}", rows_max=1)
+    return newest.rows[0] if newest.rows else None
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(
+        f"there is no source {name!r}. List them: `inturn poll list`. One is there as soon as a "
+        f"worker that declares it has started."
+    )

@@ -1,0 +1,320 @@
+"""Sources: a shadow that equals the outside system, and one job for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import inturn
+from inturn.model.clock import ManualClock
+from inturn.poll import SCHEMA
+from inturn.poll.schedules import declare_sources
+from inturn.poll.source import Source
+from inturn.store.queries import Query
+from tests.poll.outside import Item, Outside
+
+
+class Followed:
+    """A source of an outside system on an app, and what its changes told."""
+
+    def __init__(self, app: inturn.App, outside: Outside, **settings: Any) -> None:
+        self.app, self.outside = app, outside
+        self.told: list[tuple[str, str, int]] = []
+        self.source = self._declare(**settings)
+
+    def _declare(self, **settings: Any) -> Source:
+        given: dict[str, Any] = {"shadow": Item, "deleted": "deleted", **settings}
+
+        @self.app.source("items", **given)
+        async def items(cursor: str | None) -> inturn.Page[Item]:
+            return self.outside.page(cursor)
+
+        @items.on_change
+        async def changed(change: inturn.Change[Item]) -> None:
+            assert isinstance(change.item, Item)
+            self.told.append((change.kind, change.key, int(change.version)))
+
+        return items
+
+    async def declare(self) -> None:
+        store = await self.app.lend()
+        await store.ensure(SCHEMA)
+        await declare_sources(store, {"items": self.source.run_job.call().new})
+
+    async def drain(self) -> None:
+        await inturn.Worker(self.app, concurrency=10).run(until_empty=True)
+
+    async def poll(self) -> None:
+        await self.source.run()
+        await self.drain()
+
+    async def shadow(self) -> dict[str, int]:
+        store = await self.app.lend()
+        rows = await store.read(_SHADOW, source="items", keys=list(self.outside.items))
+        return {row[0]: int(row[1]) for row in rows if not row[2]}
+
+
+_SHADOW = Query("inturn.poll", "shadows")
+
+
+@pytest.fixture
+async def followed(app: inturn.App) -> Followed:
+    made = Followed(app, Outside())
+    await made.declare()
+    return made
+
+
+async def test_the_shadow_follows_inserts_updates_and_deletes(followed: Followed) -> None:
+    """(001-18)"""
+    outside = followed.outside
+    outside.put(*(f"i{number}" for number in range(25)))
+    await followed.poll()
+    assert await followed.shadow() == outside.living
+    assert Counter(kind for kind, _, _ in followed.told) == {"created": 25}
+    followed.told.clear()
+    outside.put("i1", "new")
+    outside.delete("i2")
+    await followed.poll()
+    assert await followed.shadow() == outside.living
+    assert sorted(followed.told) == [
+        ("created", "new", 27),
+        ("deleted", "i2", 28),
+        ("updated", "i1", 26),
+    ]
+
+
+async def test_changes_of_one_item_are_told_in_order(followed: Followed) -> None:
+    for _ in range(5):
+        followed.outside.put("a", "b")
+        await followed.source.run()
+        await followed.drain()
+    for key in "ab":
+        versions = [version for _, told, version in followed.told if told == key]
+        assert versions == sorted(versions)
+        assert len(versions) == 5
+
+
+async def test_an_idle_source_costs_one_request_and_writes_nothing(followed: Followed) -> None:
+    followed.outside.put("a", "b")
+    await followed.poll()
+    before, followed.outside.requests = await followed.source.status(), 0
+    await followed.poll()
+    after = await followed.source.status()
+    assert followed.outside.requests == 1
+    assert (after.pages, after.changes, after.cursor) == (
+        before.pages,
+        before.changes,
+        before.cursor,
+    )
+
+
+async def test_changes_made_during_a_poll_are_all_seen(followed: Followed) -> None:
+    """(001-18)"""
+    outside = followed.outside
+    outside.put(*(f"i{number}" for number in range(30)))
+    fetch = outside.page
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        found = fetch(cursor)
+        if outside.requests <= 3:
+            outside.put(f"i{outside.requests}", f"late {outside.requests}")
+        return found
+
+    outside.page = page  # type: ignore[method-assign]
+    await followed.poll()
+    assert await followed.shadow() == outside.living
+
+
+async def test_a_failing_source_is_tried_again_and_says_so(
+    followed: Followed, clock: ManualClock
+) -> None:
+    followed.outside.put("a")
+    followed.outside.error = RuntimeError("HTTP 503")
+    await followed.poll()
+    status = await followed.source.status()
+    assert "HTTP 503" in (status.error or "")
+    assert status.next_try_at is not None
+    followed.outside.error = None
+    clock.advance(300)
+    await followed.drain()
+    status = await followed.source.status()
+    assert status.error is None
+    assert await followed.shadow() == {"a": 1}
+
+
+async def test_runs_of_one_source_never_overlap(followed: Followed) -> None:
+    running, most = 0, 0
+    fetch = followed.outside.page
+
+    async def slowly(cursor: str | None) -> inturn.Page[Item]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return fetch(cursor)
+
+    followed.source._fetch = slowly
+    followed.outside.put(*(f"i{number}" for number in range(30)))
+    store = await followed.app.lend()
+    await store.enqueue([followed.source.run_job.call().new for _ in range(4)])
+    await followed.drain()
+    assert most == 1
+    assert await followed.shadow() == followed.outside.living
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("garbage", "returns inturn.Page"),
+        (inturn.Page([{"id": "x"}], "9"), "no .*Item"),
+        (inturn.Page([], "1"), "goes back from 2 to 1"),
+        (inturn.Page([Item("x", 3)], "2", more=True), "leads back to cursor '2'"),
+    ],
+)
+async def test_a_source_that_answers_nonsense_is_named_and_nothing_is_lost(
+    followed: Followed, clock: ManualClock, page: Any, said: str
+) -> None:
+    followed.outside.put("a", "b")
+    await followed.poll()
+    followed.outside.put("c")
+    fetch = followed.outside.page
+    followed.outside.page = lambda cursor: page  # type: ignore[method-assign]
+    await followed.poll()
+    status = await followed.source.status()
+    assert re.search(said, status.error or "")
+    assert status.cursor == "2"
+    followed.outside.page = fetch  # type: ignore[method-assign]
+    clock.advance(600)
+    await followed.drain()
+    assert await followed.shadow() == followed.outside.living
+
+
+async def test_a_cursor_that_is_gone_fails_or_begins_anew_as_the_source_says(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside(), on_cursor_gone="restart")
+    await followed.declare()
+    followed.outside.put(*"abc")
+    await followed.poll()
+    followed.outside.version = 0  # it was set up anew
+    followed.outside.items.clear()
+    followed.outside.put("d")
+    await followed.poll()
+    assert (await followed.source.status()).cursor == "1"
+    assert ("created", "d", 1) in followed.told
+
+
+async def test_reset_reads_all_again_and_tells_nothing_that_was_told(followed: Followed) -> None:
+    followed.outside.put(*"abc")
+    await followed.poll()
+    followed.told.clear()
+    await followed.source.reset()
+    assert (await followed.source.status()).cursor is None
+    await followed.poll()
+    assert (await followed.source.status()).cursor == "3"
+    assert followed.told == []
+    await followed.source.reset(forget=True)
+    await followed.poll()
+    assert len(followed.told) == 3
+
+
+# Reconcile
+
+
+async def test_reconcile_deletes_what_is_gone_and_only_that(app: inturn.App) -> None:
+    followed = Followed(app, Outside(keeps_deleted=False))
+    await followed.declare()
+    ids = [f"i{number}" for number in range(40)]
+    followed.outside.put(*ids)
+    await followed.poll()
+    followed.told.clear()
+    followed.outside.delete("i3", "i7")
+    followed.outside.put("i8", "new")
+    await followed.poll()
+    assert "i3" in await _known(followed, ids)
+    await followed.source.reconcile()
+    await followed.drain()
+    status = await followed.source.status()
+    assert (status.walk, status.walk_swept) == ("done", 2)
+    assert await followed.shadow() == followed.outside.living
+    assert {key for kind, key, _ in followed.told if kind == "deleted"} == {"i3", "i7"}
+    followed.outside.put("i3")
+    await followed.poll()
+    assert followed.told[-1][:2] == ("created", "i3")
+
+
+async def _known(followed: Followed, ids: list[str]) -> set[str]:
+    store = await followed.app.lend()
+    rows = await store.read(_SHADOW, source="items", keys=ids)
+    return {row[0] for row in rows if not row[2]}
+
+
+@pytest.mark.parametrize("hard_deletes", [False, True])
+async def test_a_walk_that_would_delete_much_is_held_until_a_person_decides(
+    app: inturn.App, hard_deletes: bool
+) -> None:
+    followed = Followed(app, Outside(keeps_deleted=False), hard_deletes=hard_deletes)
+    await followed.declare()
+    ids = [f"i{number}" for number in range(40)]
+    followed.outside.put(*ids)
+    await followed.poll()
+    followed.outside.delete(*ids[:20])
+    await followed.source.reconcile()
+    await followed.drain()
+    status = await followed.source.status()
+    assert (status.walk, status.walk_missing) == ("held", 20)
+    assert len(await _known(followed, ids)) == 40
+    await followed.source.reconcile(force=True)
+    await followed.drain()
+    assert (await followed.source.status()).walk == "done"
+    assert await _known(followed, ids) == set(ids[20:])
+
+
+async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside(keeps_deleted=False))
+    await followed.declare()
+    ids = [f"i{number}" for number in range(40)]
+    followed.outside.put(*ids)
+    await followed.poll()
+    followed.outside.delete("i0")
+    fetch, followed.outside.requests = followed.outside.page, 0
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        found = fetch(cursor)
+        if followed.outside.requests == 3:
+            raise RuntimeError("the connection was lost")
+        return found
+
+    followed.outside.page = page  # type: ignore[method-assign]
+    await followed.source.reconcile()
+    await followed.drain()
+    assert (await followed.source.status()).walk == "walking"
+    assert len(await _known(followed, ids)) == 40
+    clock.advance(timedelta(minutes=10).total_seconds())
+    await followed.drain()
+    assert (await followed.source.status()).walk == "done"
+    assert followed.outside.requests == 5  # of four pages, one twice
+    assert await _known(followed, ids) == set(ids[1:])
+
+
+async def test_what_cannot_be_a_source_is_refused_where_it_is_declared(app: inturn.App) -> None:
+    async def fetch(cursor: str | None) -> inturn.Page[Item]:
+        return inturn.Page([], cursor)
+
+    made = app.source("a", every="5m")(fetch)
+    assert (await made(None)).items == []
+    with pytest.raises(inturn.BadInput, match="two sources 'a'"):
+        app.source("a")
+    with pytest.raises(inturn.BadInput, match="not both"):
+        app.source("b", every="5m", cron="* * * * *")
+    made.on_change(lambda change: None)
+    with pytest.raises(inturn.BadInput, match="has one on_change"):
+        made.on_change(lambda change: None)
