@@ -120,8 +120,8 @@ begin
 end $$;
 
 -- How many jobs of a queue were done or buried in this minute and the minutes before it, and within
--- how many seconds. Every settle leaves a row until prune folds them, so the latest 10,000 have to
--- do, which take 5 ms. Where there are more, the queue drains faster than this says.
+-- how many seconds. Every settle leaves a row until a sweep folds them, so the latest 10,000 have
+-- to do, which take 5 ms. Where there are more, the queue drains faster than this says.
 create or replace function inturn.settled_lately(
     p_queue text, p_minutes_before integer, p_now timestamptz
 ) returns table (settled bigint, within_seconds double precision) language plpgsql stable

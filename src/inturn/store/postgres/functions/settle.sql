@@ -294,9 +294,6 @@ create or replace function inturn.complete_parked(p_tokens bigint[]) returns voi
 declare
     v_gone bigint[];
 begin
-    if cardinality(p_tokens) = 0 then
-        return;
-    end if;
     with gone as (delete from inturn.parked where token = any(p_tokens) returning token)
     select array_agg(token) into v_gone from gone;
     if coalesce(cardinality(v_gone), 0) < cardinality(p_tokens) then

@@ -1,5 +1,5 @@
 -- What was settled in queue $1 per kind and minute, from the minute of $2 on.
--- Settles add rows of their own and prune folds them later, so a minute may have many.
+-- Settles add rows of their own and a sweep folds them later, so a minute may have many.
 with chosen as (
     select kind, minute_at, done, retried, buried, released, seconds_sum, durations
     from inturn.stat
