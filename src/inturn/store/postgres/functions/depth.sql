@@ -1,3 +1,33 @@
+-- The active lanes of a queue, each once: those that may be claimed, suspect or not, are leased, wait
+-- to retry or for a look at their head, or are held by nothing but a person. Each part is a look into
+-- an index, and whoever needs only some reads no further.
+create or replace function inturn.active_lanes(p_queue text) returns setof inturn.lane
+language sql stable as $$
+    select l.* from inturn.lane l
+    where l.queue = p_queue and l.rank_at is not null and not l.suspect
+    union all
+    select l.* from inturn.lane l
+    where l.queue = p_queue and l.suspect and l.rank_at is not null
+    union all
+    select l.*
+    from inturn.lease e
+    cross join lateral unnest(e.lanes) k(lane)
+    cross join lateral (
+        select o.* from inturn.lane o where o.id = k.lane and o.token = e.token limit 1) l
+    where e.queue = p_queue
+    union all
+    select l.* from inturn.lane l
+    where l.queue = p_queue and l.ready_at is not null and l.active and l.token is null
+    union all
+    select l.* from inturn.lane l
+    where l.queue = p_queue and l.look_at is not null and l.active and l.token is null
+      and l.ready_at is null
+    union all
+    select l.* from inturn.lane l
+    where l.queue = p_queue and (l.halted_at is not null or l.paused_at is not null) and l.active
+      and l.token is null and l.ready_at is null and l.look_at is null
+$$;
+
 -- What stands in the active lanes of a queue, counted now: how many jobs wait, how many are between
 -- attempts, how many lanes there are, how many of them are halted, and since when the oldest job
 -- waits. Read from lanes and tails, never by counting the log.
@@ -34,7 +64,7 @@ begin
             l.id, l.key, l.cursor, l.token, l.halted_at, l.waiting_since, h.retries, c.cancels,
             h.retries or l.halted_at is not null as rests,
             t.last - l.cursor + 1 - c.cancels as depth
-        from inturn.lane l
+        from inturn.active_lanes(p_queue) l
         cross join lateral (select o.last from inturn.tail o where o.lane = l.id limit 1) t
         cross join lateral (
             select l.key is not null and l.token is null and l.halted_at is null
@@ -46,18 +76,17 @@ begin
                 where c.lane = l.id and c.position >= l.cursor)
             end as cancels
         ) c
-        where l.queue = p_queue and l.active
     ) n;
 end $$;
 
 -- Whether a queue has so many active lanes that they are counted once a second at most.
 create or replace function inturn.has_many_lanes(p_queue text) returns boolean
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 begin
     return 1000 < (
-        select count(*) from (
-            select from inturn.lane l where l.queue = p_queue and l.active limit 1001) l);
+        select count(*) from (select from inturn.active_lanes(p_queue) limit 1001) l);
 end $$;
 
 -- Count the lanes of a queue with many of them anew if that was last done more than a second ago
@@ -83,12 +112,12 @@ end $$;
 -- What stands in the active lanes of a queue: counted now, or with many lanes as it was counted a
 -- moment ago.
 create or replace function inturn.lanes_counted(
-    p_queue text, out waiting bigint, out retrying bigint, out lanes bigint, out halted bigint,
+    p_queue text, p_many boolean, out waiting bigint, out retrying bigint, out lanes bigint, out halted bigint,
     out oldest_at timestamptz
 ) language plpgsql stable as $$
 #variable_conflict use_column
 begin
-    if inturn.has_many_lanes(p_queue) then
+    if p_many then
         select d.waiting, d.retrying, d.lanes, d.halted, d.oldest_at
         into waiting, retrying, lanes, halted, oldest_at
         from inturn.depth d
@@ -103,12 +132,14 @@ end $$;
 -- How many jobs of a queue are not started: waiting, blocked, scheduled or between attempts. Exact
 -- up to a thousand active lanes.
 create or replace function inturn.depth(p_queue text) returns bigint language plpgsql as $$
+declare
+    v_many boolean := inturn.has_many_lanes(p_queue);
 begin
-    if inturn.has_many_lanes(p_queue) then
+    if v_many then
         perform inturn.recount(p_queue);
     end if;
     return (
-        select n.waiting + n.retrying + n.halted from inturn.lanes_counted(p_queue) n)
+        select n.waiting + n.retrying + n.halted from inturn.lanes_counted(p_queue, v_many) n)
         + (select count(*) from inturn.parked p where p.queue = p_queue and p.delayed)
         + (
             select count(*) from inturn.parked p

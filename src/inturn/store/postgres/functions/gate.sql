@@ -61,10 +61,10 @@ begin
                             where c.lane = l.id and c.position >= l.cursor and c.round <= p_gate)
                     end
                     + case when l.token is null then 0 else l.cursor - l.head end as jobs
-                from inturn.lane l
+                from inturn.active_lanes(p_queue) l
                 cross join lateral (
                     select o.last, o.round from inturn.tail o where o.lane = l.id limit 1) t
-                where l.queue = p_queue and l.active and l.round <= p_gate
+                where l.round <= p_gate
                 limit p_rows_max
             ) n
         ), 0)
@@ -129,17 +129,16 @@ begin
             select min(n.round)
             from (
                 select l.round
-                from inturn.lane l
+                from inturn.active_lanes(p_queue) l
                 join inturn.tail t on t.lane = l.id
-                where l.queue = p_queue and l.active and l.round > p_gate and t.last >= l.cursor
+                where l.round > p_gate and t.last >= l.cursor
                 union all
                 select (
                     select min(j.round) from inturn.job j
                     where j.lane = l.id and j.position >= l.cursor and j.round > p_gate)
-                from inturn.lane l
+                from inturn.active_lanes(p_queue) l
                 join inturn.tail t on t.lane = l.id
-                where l.queue = p_queue and l.active and l.key is not null
-                  and l.round <= p_gate and t.round > p_gate
+                where l.key is not null and l.round <= p_gate and t.round > p_gate
                 union all
                 select b.round from inturn.blocked b where b.queue = p_queue and b.round > p_gate
                 union all

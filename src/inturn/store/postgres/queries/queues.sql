@@ -37,7 +37,7 @@ select q.name, q.on_dead, q.depth_max, q.lane_depth_max, q.keep_done_seconds, q.
        n.lanes, n.halted,
        least(n.oldest_at, u.oldest_at, p.oldest_at) as oldest_at
 from inturn.queue q
-cross join lateral inturn.lanes_counted(q.name) n
+cross join lateral inturn.lanes_counted(q.name, inturn.has_many_lanes(q.name)) n
 left join leased e on e.queue = q.name
 left join delayed d on d.queue = q.name
 left join due u on u.queue = q.name
