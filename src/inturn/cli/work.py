@@ -29,6 +29,7 @@ MEMBER = (sys.executable, "-m", "inturn.cli.member")
 EXAMPLES = examples(
     "inturn work shop:app",
     "inturn work shop:app --queue mail -c 20",
+    "inturn work shop:app --node pg1",
     "inturn work shop:app --processes 4 --health-port 8080",
     "inturn work shop:app --drain",
 )
@@ -45,6 +46,15 @@ QueuesOption = Annotated[
         metavar="QUEUE",
         envvar="INTURN_QUEUES",
         help="Only this queue; repeatable. Otherwise all of the app's.",
+    ),
+]
+NodesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node",
+        metavar="NAME",
+        envvar="INTURN_NODES",
+        help="A node to serve besides, also if it is local; repeatable.",
     ),
 ]
 ConcurrencyOption = Annotated[
@@ -146,6 +156,7 @@ def work(
     context: typer.Context,
     target: TargetArgument = None,
     queue: QueuesOption = None,
+    node: NodesOption = None,
     concurrency: ConcurrencyOption = 100,
     processes: ProcessesOption = "1",
     drain: DrainOption = False,
@@ -176,6 +187,7 @@ def work(
         store=store or None,
         store_named_by=_named_by(context) if store else "",
         queues=tuple(queue) if queue else None,
+        nodes=tuple(node or ()),
         concurrency=concurrency,
         lease_seconds=lease,
         sweep_seconds=sweep,

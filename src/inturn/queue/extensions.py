@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from inturn.model.errors import BadInput
+from inturn.store.schema import installed_schemas
 
 if TYPE_CHECKING:
     from inturn.poll.extension import Poll, Schedules
@@ -161,6 +162,13 @@ class ExtensibleApp:
             sweep_max=sweep_max,
             sweep_percent=sweep_percent,
         )
+
+
+def attach_installed(app: ExtensibleApp, owners: Collection[str]) -> None:
+    """Attach the installed applications that own tables of a store."""
+    for schema in installed_schemas():
+        if schema.owner in owners and hasattr(import_module(schema.package), "attach"):
+            app.extension(schema.package)
 
 
 def _module(name: str, package: str) -> Any:

@@ -88,6 +88,7 @@ class Heartbeat:
             # Not all workers at one moment.
             self._sweep_in = worker.sweep_seconds * (0.75 + self._random.random() / 2)
             self._post(await self._store.reclaim())
+            worker.inbox.append(await self._store.settings())
         await self._store.beat(view_of(worker))
 
     async def _take_over(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from inturn.model.errors import StoreError
@@ -46,13 +46,14 @@ class QueuesReady:
 
     def add_all(self) -> None:
         """Every queue may have work. Each keeps its turn: what wakes often starves none."""
-        self._ready.extend(one for one in self._queues if one not in self._ready)
+        kept = [one for one in self._ready if one in self._queues]
+        self._ready = deque([*kept, *(one for one in self._queues if one not in kept)])
         self.news += 1
         self.wake.set()
 
     def add(self, queue: str) -> None:
         """One queue may have work."""
-        if queue not in self._ready:
+        if queue not in self._ready and queue in self._queues:
             self._ready.append(queue)
 
     def add_after(self, seconds: float) -> None:
@@ -60,12 +61,13 @@ class QueuesReady:
         if self._loop is not None:
             self._loop.call_later(seconds, self.add_all)
 
-    def next(self) -> str | None:
+    def next(self, passed_over: Collection[str] = ()) -> str | None:
         """Return the queue whose turn it is; it will be the last the next time."""
-        if not self._ready:
-            return None
-        self._ready.rotate(-1)
-        return self._ready[-1]
+        for _ in range(len(self._ready)):
+            self._ready.rotate(-1)
+            if self._ready[-1] not in passed_over:
+                return self._ready[-1]
+        return None
 
     def remove(self, queue: str, *, news: int) -> None:
         """A queue was found empty, unless there were news since: until someone says otherwise."""

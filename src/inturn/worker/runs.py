@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextvars import Context
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -236,7 +236,7 @@ class Runs:
     def __init__(
         self,
         worker: str,
-        attempts: Mapping[str, Attempts],
+        attempts: dict[str, Attempts],
         queues: QueuesReady,
         *,
         lease_seconds: float,

@@ -35,6 +35,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     store: str | None = None  # None: the app's own
     store_named_by: str = ""  # the flag, the variable or the file that names it
     queues: tuple[str, ...] | None = None  # None: those that the app's jobs are declared on
+    nodes: tuple[str, ...] = ()  # besides
     concurrency: int = 100
     lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT
     sweep_seconds: float = 10.0
@@ -53,6 +54,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
         return found, Worker(
             app,
             queues=self.queues,
+            nodes=self.nodes,
             concurrency=self.concurrency,
             lease_seconds=self.lease_seconds,
             sweep_seconds=self.sweep_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from time import monotonic, perf_counter
@@ -12,12 +12,14 @@ from time import monotonic, perf_counter
 from inturn.executor.slots import Slots
 from inturn.model import bounds
 from inturn.model.errors import StoreError
+from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Release, Retry, Verdict
 from inturn.store.store import Store
 from inturn.worker.heartbeat import lease_now
 from inturn.worker.prefetch import Prefetch
+from inturn.worker.queues_served import QueuesServed
 from inturn.worker.record import Record
 from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs, SettledByItself
 from inturn.worker.settle_buffer import SettleBuffer, chars_of
@@ -27,6 +29,10 @@ from inturn.worker.suspects import Suspects
 POLL_SECONDS = 2.0
 
 
+Found = Sequence[Lease] | Reclaimed | Mapping[str, QueueSettings]
+"""What the background thread finds: leases that are lost, or taken back; how queues behave."""
+
+
 class Steps:
     """A worker's leases, slots and settlements, and the decisions about them."""
 
@@ -34,18 +40,18 @@ class Steps:
         self,
         runs: Runs,
         record: Record,
+        served: QueuesServed,
         *,
-        names: Sequence[str],
-        kinds: tuple[str, ...],
         concurrency: int,
         jobs_max: int,
     ) -> None:
         self.runs, self.queues, self._record = runs, runs.queues, record
-        self._kinds, self._concurrency = kinds, concurrency
+        self._served, self._concurrency = served, concurrency
+        self.kinds: tuple[str, ...] = ()
         self.prefetch = Prefetch(concurrency, jobs_max)
-        self.suspects = Suspects(names)
+        self.suspects = Suspects(served.names)
         self.slots: Slots | None = None  # made when the worker begins
-        self.inbox: deque[Sequence[Lease] | Reclaimed] = deque()
+        self.inbox: deque[Found] = deque()
         self.has_claimed = False  # since someone looked
         self._busy_since = 0.0  # or since when jobs have last been seen to end
         self._gives_back_at = 0.0
@@ -96,10 +102,15 @@ class Steps:
             return None
         if suspects.blocks_claims(now, is_empty=is_empty, has_others=bool(self.queues)):
             return None
-        queue = suspects.queue(now, is_empty=is_empty) or self.queues.next()
         assert self.slots is not None
         busy = self.slots.running + self.slots.waiting
+        limited, free = self._served.limited, max(0, self._concurrency - busy)
+        # What has a place in a queue with limits is to start at once.
+        passed_over = () if free else limited
+        queue = suspects.queue(now, is_empty=is_empty) or self.queues.next(passed_over)
         if queue is None or not (wanted := self.prefetch.wanted(runs.in_hand, busy)):
+            return None
+        if queue in limited and not (wanted := min(wanted, free)):
             return None
         asks = suspects.asks(queue, now, is_empty=is_empty)
         return Wish(
@@ -107,7 +118,7 @@ class Steps:
             jobs_max=1 if asks else min(wanted, bounds.CLAIM_JOBS_MAX),
             worker=runs.worker,
             lease_seconds=runs.lease_seconds,
-            kinds=self._kinds,
+            kinds=self.kinds,
             suspects_max=int(asks),
         )
 
@@ -149,11 +160,13 @@ class Steps:
     # What has ended
 
     def _hear(self) -> None:
-        """Take in what the background thread has found: leases that are lost, or taken back."""
+        """Take in what the background thread has found."""
         while self.inbox:
             found = self.inbox.popleft()
             if isinstance(found, Reclaimed):
                 self.take_back(found)
+            elif isinstance(found, Mapping):
+                self.serve(found)
             else:
                 self.lose(found)
 
@@ -174,8 +187,10 @@ class Steps:
             settlement = self.runs.settlement(run, outcomes)
             if settlement is not None:
                 self.buffer.add(run, settlement)
-            if (run.is_keyed and not run.left) or outcomes[-1].verdict is RELEASE:
-                self.queues.add(run.lease.queue)  # there may be more, and nobody would say so
+            queue = run.lease.queue
+            may_go_on = queue in self._served.limited or (run.is_keyed and not run.left)
+            if may_go_on or outcomes[-1].verdict is RELEASE:
+                self.queues.add(queue)  # there may be more, and nobody would say so
             self._forget(run)
         if ended:
             now = perf_counter()
@@ -265,6 +280,12 @@ class Steps:
         self._record.buried(found.buried)
         self.suspects.ask_soon()
         self.queues.add_all()
+
+    def serve(self, settings: Mapping[str, QueueSettings]) -> None:
+        """Hear how the store's queues behave, and claim from those that are there to be served."""
+        if self._served.hear(settings):
+            self.suspects.serve(self._served.names)
+            self.queues.add_all()
 
     async def give_up(self) -> None:
         """Give back all that is in hand, at once: what can be cancelled is, the rest goes on."""

@@ -40,6 +40,11 @@ class Suspects:
         self._others_until = 0.0
         self.running: Run | None = None
 
+    def serve(self, queues: Iterable[str]) -> None:
+        """Ask these queues from now on."""
+        self._ask_at = {queue: self._ask_at.get(queue, 0.0) for queue in queues}
+        self._found = {queue: None for queue in self._found if queue in self._ask_at}
+
     def blocks_claims(self, now: float, *, is_empty: bool, has_others: bool) -> bool:
         """Whether nothing may be claimed now. ``has_others``: there may be other work."""
         if self.running is not None:

@@ -10,35 +10,39 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from inturn.model import bounds, worker_events
 from inturn.model.admissible import (
     check_name,
     check_number,
-    check_queues,
     check_whole,
-    listed,
     shown,
 )
 from inturn.model.errors import BadInput, StoreError, WorkerSpent
 from inturn.model.ids import new_id
-from inturn.model.lease import Lease, Reclaimed
 from inturn.queue.app import App
+from inturn.queue.extensions import attach_installed
+from inturn.queue.job import Job
+from inturn.store.store import Store
 from inturn.worker.attempt import Attempts, Observer
 from inturn.worker.background import Background
 from inturn.worker.health import HealthServer, WorkerHealth
 from inturn.worker.process_pool import ChildPool
 from inturn.worker.queues_ready import TROUBLE_SECONDS, QueuesReady
+from inturn.worker.queues_served import QueuesServed
 from inturn.worker.record import Record
 from inturn.worker.runs import Runs
-from inturn.worker.step import POLL_SECONDS, Steps
+from inturn.worker.step import POLL_SECONDS, Found, Steps
 from inturn.worker.stop import STOP_NOW_SECONDS, Stop
 
 
 class Worker:
     """Runs the jobs of an app, until it is told to stop.
 
-    - ``queues``: which to claim from; by default those that the app's jobs are declared on;
+    - ``queues``: which to claim from; by default those that the app's jobs are declared on, and
+      the nodes of the store if there are any, but none that is ``local``;
+    - ``nodes``: nodes that it serves besides, be they local;
     - ``concurrency``: how many lanes, or jobs without a key, run at once;
     - ``lease_seconds``: how long after this worker died its jobs are taken back at the earliest;
     - ``sweep_seconds``: how often it looks for jobs that others lost;
@@ -59,6 +63,7 @@ class Worker:
         app: App,
         *,
         queues: Iterable[str] | None = None,
+        nodes: Iterable[str] = (),
         concurrency: int = 100,
         jobs_max: int = 2_000,
         lease_seconds: float = bounds.LEASE_SECONDS_DEFAULT,
@@ -69,48 +74,34 @@ class Worker:
         observer: Observer | None = None,
     ) -> None:
         self.app, self.name = checked_app(app), checked_name(name)
-        self.queues = queues_of(app) if queues is None else listed("queues", queues)
-        check_queues(self.queues)
+        self._served = QueuesServed(app, queues, nodes)
+        self.queues = self._served.names
         check_whole("concurrency", concurrency, 1, bounds.RUNNING_MAX)
         check_whole("jobs_max", jobs_max, 1, bounds.CLAIM_JOBS_MAX)
         check_number("lease_seconds", lease_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("sweep_seconds", sweep_seconds, 0.001, bounds.LEASE_SECONDS_MAX)
         check_number("loop_seconds_max", loop_seconds_max, 0.001, bounds.LEASE_SECONDS_MAX)
         self.lease_seconds, self.sweep_seconds = float(lease_seconds), float(sweep_seconds)
-        self.kinds = tuple(sorted(app.jobs))
+        self.kinds: tuple[str, ...] = ()
         self.record = Record(self.name, listeners)
         self.health = WorkerHealth(self.name, self.record, lease_seconds=self.lease_seconds)
         self._background = Background(self, loop_seconds_max=float(loop_seconds_max))
-        in_processes = [job for job in app.jobs.values() if job.in_process]
-        self._children = ChildPool(in_processes)
-        random = Random()
-        attempts = {
-            kind: Attempts(
-                job,
-                random,
-                watchdog=self._background.watchdog,
-                children=self._children if job.in_process else None,
-                observer=observer,
-            )
-            for kind, job in app.jobs.items()
-        }
+        self._observer, self._random = observer, Random()
+        self._in_processes: list[Job[Any, Any]] = []
+        self._children = ChildPool(self._in_processes)
         self._ready = QueuesReady(self.queues)
-        self.runs = Runs(self.name, attempts, self._ready, lease_seconds=self.lease_seconds)
+        self.runs = Runs(self.name, {}, self._ready, lease_seconds=self.lease_seconds)
         self.steps = Steps(
-            self.runs,
-            self.record,
-            names=self.queues,
-            kinds=self.kinds,
-            concurrency=concurrency,
-            jobs_max=jobs_max,
+            self.runs, self.record, self._served, concurrency=concurrency, jobs_max=jobs_max
         )
+        self._add_jobs()
         self._has_looked = False  # for what is left, and found nothing
         self._is_running = self._has_begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()  # to stop
 
     @property
-    def inbox(self) -> deque[Sequence[Lease] | Reclaimed]:
+    def inbox(self) -> deque[Found]:
         """What the background thread has found, for the next step."""
         return self.steps.inbox
 
@@ -145,6 +136,7 @@ class Worker:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self.app.keep_open())
                 store = await self.app.lend()
+                await self._learn(store)
                 stack.push_async_callback(self._end_background)
                 self._background.start()
                 stack.push_async_exit(self.app.hooks.part)
@@ -160,6 +152,31 @@ class Worker:
                 yield
         finally:
             self._is_running = False
+
+    async def _learn(self, store: Store) -> None:
+        """Attach the applications whose tables the store has, and hear which queues it has."""
+        owners = await store.versions()
+        if len(owners) > 1:
+            attach_installed(self.app, owners)
+            await store.declare(self.app.connections.declared)
+        self._add_jobs()
+        self.steps.serve(await store.settings())
+
+    def _add_jobs(self) -> None:
+        """Make ready to run the app's jobs, those of applications that were attached as well."""
+        for kind, job in self.app.jobs.items():
+            if kind in self.runs.attempts:
+                continue
+            if job.in_process:
+                self._in_processes.append(job)
+            self.runs.attempts[kind] = Attempts(
+                job,
+                self._random,
+                watchdog=self._background.watchdog,
+                children=self._children if job.in_process else None,
+                observer=self._observer,
+            )
+        self.kinds = self.steps.kinds = tuple(sorted(self.runs.attempts))
 
     def drain(self) -> None:
         """Stop as soon as nothing is left that may be run now. From any thread."""
@@ -299,8 +316,3 @@ def checked_name(name: str | None) -> str:
         name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
     check_name("worker", name, bounds.WORKER_CHARS_MAX)
     return name
-
-
-def queues_of(app: App) -> list[str]:
-    """Return the queues that an app's jobs are submitted to."""
-    return sorted({job.options.queue for job in app.jobs.values()} or {"default"})
