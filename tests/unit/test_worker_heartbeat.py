@@ -11,6 +11,7 @@ import pytest
 
 from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
+from inturn.model.lane import QueueSettings
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
 from inturn.worker import heartbeat as heartbeat_module
@@ -52,6 +53,9 @@ class World:
         if gone is None:
             self.sweeps_at.append(self.now)
         return Reclaimed()
+
+    async def settings(self) -> dict[str, QueueSettings]:
+        return {}
 
     async def beat(self, view: WorkerView) -> None: ...
 

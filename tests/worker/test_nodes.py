@@ -10,6 +10,7 @@ import pytest
 from inturn.model.lane import QueueSettings
 from inturn.queue.app import App
 from inturn.queue.extensions import Extension
+from inturn.store.store import Store
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working
 
@@ -40,8 +41,11 @@ async def submit(app: App, *names: str) -> None:
 
 
 async def configure(app: App, settings: QueueSettings, *nodes: str) -> None:
-    for node in nodes:
-        await app.run(lambda store, name=f"node:{node}": store.configure(name, settings))
+    async def configured(store: Store) -> None:
+        for node in nodes:
+            await store.configure(f"node:{node}", settings)
+
+    await app.run(configured)
 
 
 async def serves(app: App, **options: object) -> list[str]:
