@@ -70,30 +70,10 @@ def log_listener_failure(listener: object, error: BaseException) -> None:
     log.error("a listener failed: %r", listener, exc_info=error)
 
 
-def log_undecided(key: str, error: BaseException) -> None:
-    """Say why a failed job is not tried again, though its error may be no reason."""
-    log = logging.getLogger(EXECUTOR)
-    log.error("whether a job of key %r may run again cannot be told", key, exc_info=error)
-
-
-def guarded(say: Callable[..., None], about: object, *more: object) -> BaseException | None:
-    """Write to the log, which shows users' errors and may have filters of theirs.
-
-    Nothing gets out of it: what was in the way is returned, and said, if that can be.
-    """
-    try:
-        say(about, *more)
-    except BaseException as error:
-        with suppress(BaseException):
-            _say_unwritten(about, describe(error))
-        return error
-    return None
-
-
-def _say_unwritten(about: object, why: str) -> None:
-    key = getattr(about, "key", None)
-    what = "an event" if key is None else f"what became of a job of key {key!r}"
-    logging.getLogger(EXECUTOR).error("%s could not be written to the log: %s", what, why)
+def guarded(say: Callable[..., None], *about: object) -> None:
+    """Write to the log. Users' filters may raise there, and no job depends on what is written."""
+    with suppress(Exception):
+        say(*about)
 
 
 def log_unknown_variable(name: str, meant: str) -> None:

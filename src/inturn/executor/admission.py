@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from threading import Event
 from typing import TYPE_CHECKING
 
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.ticket import LocalTicket
-from inturn.executor.wakeups import Wakeup
+from inturn.executor.wakeups import LoopWakeup
 from inturn.model.errors import EnqueueTimeout, InturnError, ShardFull
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Offer:
     def __init__(self, tickets: list[LocalTicket]) -> None:
         self.tickets = tickets
         self.needs = Counter(ticket.shard for ticket in tickets)
-        self.wakeup: Wakeup | None = None
+        self.wakeup: LoopWakeup | Event | None = None
         self.is_accepted = False
         self.refused: InturnError | None = None  # why, if something came up while they waited
 
@@ -82,7 +83,7 @@ class Admission:
         self.remove(offer)
         offer.is_accepted = True
         if offer.wakeup is not None:
-            offer.wakeup.fire()
+            offer.wakeup.set()
         return True
 
     def never_fits(self, offer: Offer) -> bool:
@@ -143,7 +144,7 @@ class Admission:
                 self.remove(offer)
                 offer.refused = error
                 if offer.wakeup is not None:
-                    offer.wakeup.fire()
+                    offer.wakeup.set()
         if key is not None and self.lines:
             self.admit()
 

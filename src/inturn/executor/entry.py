@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Event
 
 from inturn.executor.admission import Offer
 from inturn.executor.job_ends import JobEnds
 from inturn.executor.ticket import LocalTicket
-from inturn.executor.wakeups import LoopWakeup, ThreadWakeup
+from inturn.executor.wakeups import LoopWakeup
 from inturn.model import bounds, events
 from inturn.model.errors import ExecutorClosed, KeyHalted, ShardFull, TooManyHalted
 
@@ -63,7 +64,7 @@ class Entry:
         if self._ends.is_here:
             patience = 0.0
         if patience:
-            wakeup = offer.wakeup = ThreadWakeup()
+            wakeup = offer.wakeup = Event()
             if not self._stand_in_line(offer):
                 try:
                     wakeup.wait(patience)

@@ -13,7 +13,6 @@ import contextlib
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
-from math import isnan
 from random import Random
 from time import perf_counter
 from types import CoroutineType, TracebackType
@@ -25,7 +24,7 @@ from inturn.executor.report import ErrorHandler, Failure
 from inturn.executor.settings import ExecutorSettings
 from inturn.executor.slots import ON_THREAD, current_job
 from inturn.executor.ticket import LocalTicket, State
-from inturn.log import guarded, log_event, log_listener_failure, log_undecided
+from inturn.log import guarded, log_event, log_listener_failure
 from inturn.model import bounds, events
 from inturn.model.errors import JobCancelled, KeyHalted, WaitsForItself
 from inturn.model.lane import OnDead
@@ -121,18 +120,11 @@ class JobEnds:
         return self._end(lane, ticket, error, asked=asked)
 
     def _retry(self, ticket: LocalTicket, error: Exception) -> Retry | None:
-        try:
-            verdict = after_failure(
-                ticket.attempts, error, policy=self._policy, random=self._random
-            )
-            if not isinstance(verdict, Retry):
-                return None
-            delay = float(verdict.delay_seconds)
-            delay = 0.0 if isnan(delay) else min(max(delay, 0.0), bounds.WAIT_SECONDS_MAX)
-            return Retry(delay, verdict.error, bool(verdict.counted))
-        except BaseException as trouble:  # of the error, of a class in permanent, of random
-            guarded(log_undecided, ticket.key, trouble)
+        verdict = after_failure(ticket.attempts, error, policy=self._policy, random=self._random)
+        if not isinstance(verdict, Retry):
             return None
+        delay = min(max(verdict.delay_seconds, 0.0), bounds.WAIT_SECONDS_MAX)
+        return Retry(delay, verdict.error, bool(verdict.counted))
 
     def _set_timer(self, lane: Lane, ticket: LocalTicket, delay: float) -> None:
         assert self.loop is not None

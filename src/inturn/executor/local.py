@@ -21,9 +21,8 @@ from inturn.executor.slots import Slots, current_job
 from inturn.executor.ticket import LocalTicket
 from inturn.executor.wakeups import LoopWakeup
 from inturn.model import bounds, events
-from inturn.model.admissible import check_name, shown
+from inturn.model.admissible import check_name
 from inturn.model.errors import (
-    BadInput,
     EarlierFailure,
     ExecutorClosed,
     InvalidName,
@@ -88,8 +87,7 @@ class LocalExecutor:
             jitter=jitter,
             permanent=permanent,
         )
-        chance = Random() if random is None else _checked_random(random)
-        self._ends = JobEnds(self.settings, policy, chance, heard_by, error_handler)
+        self._ends = JobEnds(self.settings, policy, random or Random(), heard_by, error_handler)
         self._lanes = self._ends.lanes
         self._lock = self._ends.lock
         self._shard_of = lru_cache(bounds.SHARD_CACHE_KEYS_MAX)(self._find_shard)
@@ -225,7 +223,7 @@ class LocalExecutor:
         self._ends.check_not_own("barrier", key)
         barrier = LocalTicket(key, self.shard_for(key), None, NOWHERE, None, self._ends)
         wakeup = LoopWakeup()
-        barrier.signals = [wakeup.fire]
+        barrier.signals = [wakeup.set]
         with self._lock:
             halted = self._ends.halted.get(key)
             if halted is not None:
@@ -380,7 +378,7 @@ class LocalExecutor:
                 waiting, self._when_ended = self._when_ended, []
                 has_left = bool(self._lanes.by_key or self._lanes.ending)
             for wakeup in waiting:
-                wakeup.fire()
+                wakeup.set()
             stopped = events.Stopped(self._ends.depths)
             if has_left:  # a def runs on: the log is not told that all has ended
                 self._ends.tell_each(stopped)
@@ -425,10 +423,3 @@ class LocalExecutor:
 
     def _no_key(self, key: object) -> InvalidName:
         return InvalidName(f"the key must be text, not {type(key).__name__}.")
-
-
-def _checked_random(random: Random) -> Random:
-    """Return what the jitter is drawn by, or refuse it before a job has failed."""
-    if not callable(getattr(random, "random", None)):
-        raise BadInput(f"random must be a random.Random, not {shown(random)}.")
-    return random

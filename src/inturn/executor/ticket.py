@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import Context
 from enum import Enum
 from math import inf
-from threading import TIMEOUT_MAX
+from threading import TIMEOUT_MAX, Event
 from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -14,7 +14,7 @@ import msgspec
 
 from inturn.executor.settings import Seconds, seconds
 from inturn.executor.slots import ON_LOOP
-from inturn.executor.wakeups import LoopWakeup, ThreadWakeup
+from inturn.executor.wakeups import LoopWakeup
 from inturn.model.errors import JobFailed
 from inturn.policy.raised import describe
 
@@ -96,11 +96,11 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.state is not _ENDED:
             self._check_ends("result", patience)
             signal = LoopWakeup()
-            if self.ends.on_end(self, signal.fire):
+            if self.ends.on_end(self, signal.set):
                 try:
                     await signal.wait(patience)
                 finally:
-                    self.ends.forget(self, signal.fire)
+                    self.ends.forget(self, signal.set)
         return self._outcome(patience)
 
     def result_sync(self, timeout: Seconds | None = None) -> Value:
@@ -109,10 +109,10 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.state is not _ENDED:
             self.ends.check_may_block("result_sync")
             self._check_ends("result_sync", patience)
-            signal = ThreadWakeup()
-            if self.ends.on_end(self, signal.fire):
+            signal = Event()
+            if self.ends.on_end(self, signal.set):
                 signal.wait(patience)
-                self.ends.forget(self, signal.fire)
+                self.ends.forget(self, signal.set)
         return self._outcome(patience)
 
     def cancel(self) -> bool:

@@ -1,10 +1,9 @@
-"""Waits that another thread, or another event loop, may end."""
+"""A wait of a coroutine that another thread, or another event loop, may end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from threading import get_ident
 
 
@@ -17,7 +16,7 @@ class LoopWakeup:
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._future: asyncio.Future[None] = self._loop.create_future()
 
-    def fire(self) -> None:
+    def set(self) -> None:
         """End the wait."""
         if get_ident() == self._thread:
             self._end()
@@ -37,23 +36,3 @@ class LoopWakeup:
     def _end(self) -> None:
         if not (self._future.done() or self._loop.is_closed()):
             self._future.set_result(None)
-
-
-class ThreadWakeup:
-    """One wait of a thread that may be ended from any other."""
-
-    __slots__ = ("_event",)
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def fire(self) -> None:
-        """End the wait."""
-        self._event.set()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait until it is fired, or so long; the caller looks which."""
-        self._event.wait(seconds)
-
-
-Wakeup = LoopWakeup | ThreadWakeup

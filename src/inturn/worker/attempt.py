@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from math import isnan
 from random import Random
 from time import perf_counter
 from types import CoroutineType
@@ -20,7 +19,7 @@ from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, PayloadMismatch, PayloadTooLarge
 from inturn.model.job import LeasedJob
 from inturn.policy.raised import describe
-from inturn.policy.retry import Reject, RetryLater, RetryPolicy, after_failure
+from inturn.policy.retry import Reject, RetryLater, after_failure
 from inturn.policy.settlement import (
     PLAINLY_DONE,
     Outcome,
@@ -40,8 +39,6 @@ from inturn.worker.runs import Run, settled_by_itself
 from inturn.worker.stop import Stop
 from inturn.worker.traceback import trace_of
 from inturn.worker.watchdog import GRACE_SECONDS, Watchdog, took_too_long
-
-_PLAIN = RetryPolicy()
 
 
 class Observer(Protocol):
@@ -207,19 +204,10 @@ class Attempts:
             self._observer.failed(leased, error)
         if isinstance(error, PayloadMismatch):
             return Bury(str(error))
-        try:
-            return self._judged(leased, error, self._job.retry)
-        except BaseException as trouble:  # of the error's own methods, or of a policy of the user's
-            unjudged = RuntimeError(
-                f"what the handler raised cannot be judged: {describe(trouble)}"
-            )
-            return self._judged(leased, unjudged, _PLAIN)
-
-    def _judged(self, leased: LeasedJob, error: BaseException, policy: RetryPolicy) -> Verdict:
         verdict = after_failure(
             leased.attempt,
             _in_words(error),
-            policy=policy,
+            policy=self._job.retry,
             random=self._random,
             attempts_max=leased.attempts_max,
         )
@@ -333,6 +321,4 @@ def _sayable(verdict: Retry | Bury) -> Retry | Bury:
 
 def _possible(delay_seconds: float) -> float:
     """Return a delay that a store takes, whatever a handler asked for."""
-    if isnan(delay_seconds):
-        return 0.0
     return min(max(float(delay_seconds), 0.0), bounds.DELAY_SECONDS_MAX)
