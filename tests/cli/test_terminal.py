@@ -31,6 +31,8 @@ def test_a_table_fits_its_terminal(
     sqlite_url: str, command: str, open_terminal: OpenTerminal
 ) -> None:
     on_store(sqlite_url, seed)
+    limits = QueueSettings(depth_max=1000, running_max=5, rate=50, rate_seconds=60.0)
+    on_store(sqlite_url, lambda store: store.configure("mail", limits))
     code, shown = open_terminal(*command.split(), "--store", sqlite_url).finish()
     lines = without_colour(shown).splitlines()
     table = lines[: lines.index("")] if "" in lines else lines
@@ -40,6 +42,8 @@ def test_a_table_fits_its_terminal(
         [dead] = on_store(sqlite_url, lambda store: store.dead_letters(queue="orders")).rows
         [row] = [line for line in table if short_id(dead.job.id) in line]
         assert "HTTP" in row, "the reason has room"
+    if command == "queues list":
+        assert any(line.startswith("orders ") for line in table), "the name has room"
     if command == "status":
         assert "\x1b[31m" in shown, "dead jobs are red"
 

@@ -24,17 +24,7 @@ from inturn.store.store import Store
 
 app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
 
-_HEADS = (
-    "queue…",
-    "on dead",
-    ">depth max",
-    ">lane max",
-    ">keep done",
-    ">aging",
-    "more",
-    ">gate",
-    "paused by…",
-)
+_HEADS = ("queue…", ">gate", "paused by…", "settings…")
 
 
 def _limit(text: str) -> Any:
@@ -87,7 +77,7 @@ LocalOption = Annotated[
 
 @app.command("list", epilog=examples("inturn queues list"))
 def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List queues and their settings. For what is in them: inturn status."""
+    """List queues and the settings that were changed. For what is in them: inturn status."""
     session = Session(app, store, as_json)
     found = session.run(lambda store: store.queues())
     session.answer(
@@ -257,17 +247,14 @@ def _limit_text(limit: int | None) -> str:
     return "none" if limit is None else f"{limit:,}"
 
 
-def _seldom(settings: QueueSettings) -> str:
-    """Say what most queues do not have."""
-    default = QueueSettings()
-    said = [
-        f"running max {settings.running_max:,}" if settings.running_max else "",
-        f"rate {_rate_text(settings)}" if settings.rate else "",
-        f"replay {settings.replay}" if settings.replay != default.replay else "",
-        f"suspects {settings.suspects}" if settings.suspects != default.suspects else "",
-        "local" if settings.local else "",
-    ]
-    return ", ".join(one for one in said if one)
+def _changed(settings: QueueSettings) -> str:
+    """Say which settings are not the default."""
+    default = _fields(QueueSettings())
+    return ", ".join(
+        f"{name} {value}"
+        for (name, value), usual in zip(_fields(settings), default, strict=True)
+        if (name, value) != usual
+    )
 
 
 def _rate_text(settings: QueueSettings) -> str:
@@ -279,8 +266,7 @@ def _rate_text(settings: QueueSettings) -> str:
 def _cells(status: QueueStatus) -> tuple[Cell, ...]:
     return (
         name_text(status.name),
-        *(value for _, value in _fields(status.settings)[:5]),
-        _seldom(status.settings),
         str(status.gate),
         name_text(status.paused_by),
+        _changed(status.settings),
     )
