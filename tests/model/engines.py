@@ -115,7 +115,9 @@ ENGINES = (
     ),
     Engine(
         rule="suspects_leased_alone",
-        patches=(("reclaim_lanes", "suspect_last = greatest(l.suspect_last, l.cursor - 1), ", ""),),
+        patches=(
+            ("reclaim_lanes", "suspect_last = greatest(l.suspect_last, lost.suspect_last),", ""),
+        ),
         schedule=(
             *ACCEPTED,
             "producer 2: enqueue",
