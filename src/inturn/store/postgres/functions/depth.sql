@@ -1,6 +1,6 @@
--- The active lanes of a queue, each once: those that may be claimed, suspect or not, are leased, wait
--- to retry or for a look at their head, or are held by nothing but a person. Each part is a look into
--- an index, and whoever needs only some reads no further.
+-- The active lanes of a queue, each once: those that may be claimed, suspect or not, are leased,
+-- wait to retry or for a look at their head, or are held by nothing but a person. Each part is a
+-- look into an index, and whoever needs only some reads no further.
 create or replace function inturn.active_lanes(p_queue text) returns setof inturn.lane
 language sql stable as $$
     select l.* from inturn.lane l
@@ -112,8 +112,8 @@ end $$;
 -- What stands in the active lanes of a queue: counted now, or with many lanes as it was counted a
 -- moment ago.
 create or replace function inturn.lanes_counted(
-    p_queue text, p_many boolean, out waiting bigint, out retrying bigint, out lanes bigint, out halted bigint,
-    out oldest_at timestamptz
+    p_queue text, p_many boolean, out waiting bigint, out retrying bigint, out lanes bigint,
+    out halted bigint, out oldest_at timestamptz
 ) language plpgsql stable as $$
 #variable_conflict use_column
 begin
