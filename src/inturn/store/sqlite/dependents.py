@@ -39,7 +39,7 @@ def admit_after(connection: sqlite3.Connection, now: Micros, done: Iterable[byte
         statement = "select job, on_failure from waits where on_job = ? order by job limit ?"
         waiting = connection.execute(statement, (on_job, room + 1)).fetchall()
         if len(waiting) > room:
-            connection.execute("insert or ignore into admitting values (?)", (on_job,))
+            connection.execute("insert or ignore into admitting (job) values (?)", (on_job,))
             connection.execute(query("wake_waiting"), (on_job,))
             del waiting[room:]
         room -= len(waiting)

@@ -251,7 +251,9 @@ def state_of(connection: sqlite3.Connection, now: Micros, job: UUID) -> JobState
 Place = tuple[int, int]  # lane and position
 
 _ROWS_TOGETHER = 50
-_COLUMNS = 10
+_COLUMNS = (
+    "lane, position, id, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at"
+)
 _IS_OPEN = (
     " where lane.queue = ? and lane.key is null and lane.kind = ? and lane.priority = ?"
     " and lane.round = ?"
@@ -301,8 +303,8 @@ def insert_jobs(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]])
 
 
 def _insert(count: int) -> str:
-    row = f"({', '.join('?' * _COLUMNS)})"
-    return f"insert into job values {', '.join([row] * count)}"
+    row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    return f"insert into job ({_COLUMNS}) values {', '.join([row] * count)}"
 
 
 def _log_row(job: WholeJob, lane: LaneRow) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ def start(connection: sqlite3.Connection, now: Micros, queue: QueueRow, jobs: in
     """Note that jobs of a queue with a rate start now."""
     if queue.rate is not None and jobs:
         connection.execute(
-            "insert into start values (?, ?, ?) "
+            "insert into start (queue, started_at, jobs) values (?, ?, ?) "
             "on conflict (queue, started_at) do update set jobs = jobs + excluded.jobs",
             (queue.name, now, jobs),
         )

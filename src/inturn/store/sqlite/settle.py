@@ -334,7 +334,8 @@ class Settler:
                 value, lost = result_texts(verdict)
                 kept.append((outcome.job.id.bytes, value, until, lost))
         if kept:
-            self.connection.executemany("insert or replace into result values (?, ?, ?, ?)", kept)
+            keep = "insert or replace into result (job, value, until, lost) values (?, ?, ?, ?)"
+            self.connection.executemany(keep, kept)
 
     def run_done(self, lane: int, first: int, last: int) -> None:
         """Note that a lane's positions from first to last are done."""

@@ -16,7 +16,8 @@ from inturn.store.sqlite.rows import SECOND, Micros, time_of
 def beat(connection: sqlite3.Connection, now: Micros, worker: WorkerView) -> None:
     """Say that a worker lives, what it runs, and which queues and kinds it takes."""
     connection.execute(
-        "insert into worker values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "insert into worker (id, host, pid, version, queues, kinds, running, started_at, seen_at, "
+        "process) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "on conflict do update set host = excluded.host, pid = excluded.pid, "
         "version = excluded.version, queues = excluded.queues, kinds = excluded.kinds, "
         "running = excluded.running, seen_at = excluded.seen_at, process = excluded.process",
@@ -47,8 +48,9 @@ def hold(
     """Let a worker alone do a duty for so long, unless another does."""
     until = now + int(seconds * SECOND)
     done = connection.execute(
-        "insert into duty values (?, ?, ?) on conflict do update set worker = excluded.worker, "
-        "until = excluded.until where worker = excluded.worker or until <= ?",
+        "insert into duty (name, worker, until) values (?, ?, ?) "
+        "on conflict do update set worker = excluded.worker, until = excluded.until "
+        "where worker = excluded.worker or until <= ?",
         (duty, worker, until, now),
     )
     return done.rowcount > 0
@@ -100,7 +102,8 @@ def add_stats(connection: sqlite3.Connection, now: Micros, tallies: Iterable[Tal
         )
         counts = (tally.done, tally.retried, tally.buried, tally.released, tally.seconds_sum)
         connection.execute(
-            "insert into stat values (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "insert into stat (queue, minute_at, kind, done, retried, buried, released, "
+            "seconds_sum, durations) values (?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "on conflict do update set done = done + excluded.done, "
             "retried = retried + excluded.retried, buried = buried + excluded.buried, "
             "released = released + excluded.released, "

@@ -4,7 +4,9 @@ insert into cancelled (id, queue, key, kind, payload, priority, round, attempts_
                        reason)
 select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
        enqueued_at, null, null, ?1, ?2, ?3
-from (select * from blocked where id = ?4
+from (select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
+             enqueued_at
+      from blocked where id = ?4
       union all
       select id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds,
              enqueued_at
