@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-executor bench-worker bench-against chaos clean docs
+.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-ground bench-executor bench-worker bench-against chaos clean docs
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench-peers: $(STAMP) ## Measure inturn and other queues side by side, write ben
 
 bench-engine: $(STAMP) ## Measure the engine alone, on both stores
 	$(BIN)/python -m bench.engine
+
+bench-ground: $(STAMP) ## Measure what applications stand on: own rows, limits, waiting
+	$(BIN)/python -m bench.ground
 
 bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 	$(BIN)/python -m bench.executor

@@ -21,6 +21,7 @@ class Sizes:
     drain_jobs: int
     drain_keys: int  # of the load with very many keys, two jobs each
     enqueue_jobs: int
+    own_rows: int  # of an application, written in one transaction
     held_seconds: float
     held_window_seconds: float
     held_warm_seconds: float
@@ -54,6 +55,7 @@ FULL = Sizes(
     drain_jobs=400_000,
     drain_keys=50_000,
     enqueue_jobs=100_000,
+    own_rows=100_000,
     held_seconds=60,
     held_window_seconds=5,
     held_warm_seconds=2,
@@ -87,6 +89,7 @@ QUICK = Sizes(
     drain_jobs=10_000,
     drain_keys=5_000,
     enqueue_jobs=10_000,
+    own_rows=5_000,
     held_seconds=10,
     held_window_seconds=2,
     held_warm_seconds=1,

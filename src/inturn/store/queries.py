@@ -21,7 +21,8 @@ from inturn.store.schema import EngineName, owners_of, written_for
 Row = TypeVar("Row")
 
 SLICE_BYTES = 1024 * 1024
-"""So many bytes of rows ``run_many`` gives one statement at most, or one row that has more."""
+SLICE_ROWS = 4_000
+"""So many bytes and rows ``run_many`` gives one statement at most, or one row that has more."""
 
 _PARAMETERS = re.compile(
     r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|::|(?<![\w:]):(?P<name>[a-z_]\w*)",
@@ -139,34 +140,35 @@ def slices(rows: Iterable[Any], micros: Callable[[datetime], int] | None = None)
 
     ``micros``: turns a time into what the engine keeps; without it times are written as text.
     """
-    texts: list[bytes] = []
-    size = 0
-    for row in listed("rows", rows):
-        text = _json.encode(row if micros is None else _with_times_kept(row, micros))
-        if texts and size + len(text) > SLICE_BYTES:
-            yield _array(texts)
-            texts, size = [], 0
-        texts.append(text)
-        size += len(text) + 1
-    if texts:
-        yield _array(texts)
+    rows = listed("rows", rows)
+    if micros is not None:
+        rows = [_with_times_kept(row, micros) for row in rows]
+    for first in range(0, len(rows), SLICE_ROWS):
+        yield from _sliced(rows[first : first + SLICE_ROWS])
 
 
-def _array(texts: Sequence[bytes]) -> str:
-    return (b"[" + b",".join(texts) + b"]").decode()
+def _sliced(rows: list[Any]) -> Iterator[str]:
+    text = _json.encode(rows)
+    if len(text) <= SLICE_BYTES or len(rows) == 1:
+        yield text.decode()
+    else:
+        half = len(rows) // 2
+        yield from _sliced(rows[:half])
+        yield from _sliced(rows[half:])
 
 
 def _with_times_kept(row: Any, micros: Callable[[datetime], int]) -> Any:
-    if not isinstance(row, dict):
+    if isinstance(row, dict):
+        fields = [name for name, value in row.items() if isinstance(value, datetime)]
+    else:
         sort: Any = type(row)
-        if not time_fields(sort):
-            return row
-        row = msgspec.structs.asdict(row)
-    if not any(isinstance(value, datetime) for value in row.values()):
+        fields = [name for name in time_fields(sort) if getattr(row, name) is not None]
+    if not fields:
         return row
-    return {
-        name: micros(value) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+    kept = dict(row) if isinstance(row, dict) else msgspec.structs.asdict(row)
+    for name in fields:
+        kept[name] = micros(kept[name])
+    return kept
 
 
 # Rows on their way out
@@ -197,7 +199,7 @@ def decode(
 def time_fields(row: type[Any]) -> frozenset[str]:
     """Return the fields of a Struct that hold a time."""
     return frozenset(
-        field.encode_name
+        field.name
         for field in msgspec.structs.fields(row)
         if datetime in (field.type, *get_args(field.type))
     )

@@ -1,0 +1,17 @@
+"""The ground of applications: ``python -m bench.ground [--quick] [--json] [--only NAME]``."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import own_rows
+from bench.command import Command, Measurement
+from bench.conditions import conditions
+
+MEASUREMENTS = (
+    Measurement("run-many-sqlite", own_rows.run_many_sqlite, postgres=False),
+    Measurement("run-many-postgres", own_rows.run_many_postgres),
+)
+
+if __name__ == "__main__":
+    sys.exit(Command("bench.ground", __doc__, MEASUREMENTS, conditions).run())

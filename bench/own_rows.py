@@ -1,0 +1,61 @@
+"""An application's own rows: written many at once, against one by one, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bench.compare import Bench, in_turn, rated
+from bench.files import empty_file
+from bench.server import empty_database
+from bench.sides import SideName
+from bench.table import Bar, Row
+from inturn.model.ids import new_id
+from inturn.store.address import connect
+from tests.shop import ADD_ITEM, ADD_ITEMS, SCHEMA, Item
+
+BAR = Bar(20)
+
+
+def run_many_sqlite(bench: Bench) -> list[Row]:
+    """Write rows to a file."""
+
+    def measure(side: SideName) -> float:
+        with empty_file() as path:
+            return asyncio.run(_rows_a_second(f"sqlite:///{path}", side, bench.sizes.own_rows))
+
+    return _row("run-many-sqlite", bench, in_turn(bench, measure))
+
+
+def run_many_postgres(bench: Bench) -> list[Row]:
+    """Write rows to PostgreSQL."""
+
+    def measure(side: SideName) -> float:
+        with empty_database(bench.server) as url:
+            return asyncio.run(_rows_a_second(url, side, bench.sizes.own_rows))
+
+    return _row("run-many-postgres", bench, in_turn(bench, measure))
+
+
+def _row(name: str, bench: Bench, found: dict[SideName, list[float]]) -> list[Row]:
+    note = "rows of five columns, with run_many and with run"
+    rows = bench.sizes.own_rows
+    return [rated(name, BAR, found["ours"], found["reference"], note=note, rows=rows)]
+
+
+async def _rows_a_second(url: str, side: SideName, count: int) -> float:
+    rows = [Item(id=new_id(), name=f"item {number}") for number in range(count)]
+    store = connect(url)
+    await store.migrate([SCHEMA])
+    await store.open()
+    try:
+        began = time.perf_counter()
+        async with store.transaction() as t:
+            if side == "ours":
+                await t.run_many(ADD_ITEMS, rows)
+            else:
+                for row in rows:
+                    await t.run(ADD_ITEM, id=row.id, name=row.name, size=row.size, sold_at=None)
+        return count / (time.perf_counter() - began)
+    finally:
+        await store.close()
