@@ -1,4 +1,7 @@
-"""Changes: rows, settles, cancels, jobs and gates together, in one call."""
+"""Changes: rows, settles, cancels, jobs and gates together, in one call.
+
+Promise P13 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

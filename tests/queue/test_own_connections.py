@@ -2,6 +2,8 @@
 
 Each is tried on a real server: what commits is there with the rows it is about, what rolls back is
 not, and a connection that is not async is used on the thread that submits.
+
+Promise P13 of ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -201,6 +203,8 @@ PAYLOADS = [
 async def test_jobs_are_there_if_the_transaction_commits(
     app: App, send: Job[..., None], door: str
 ) -> None:
+    """And only then. (B-08)"""
+
     async def submit(error: type[BaseException] | None = None) -> list[Any]:
         async with ASYNC_DOORS[door](app.url) as (connection, run):
             await run(ADD)
@@ -235,6 +239,8 @@ async def check_stored(app: App, tickets: list[Any]) -> None:
 async def test_code_that_is_not_async_submits_on_its_own_thread(
     app: App, send: Job[..., None], door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Inside its own transaction. (B-08)"""
+
     def submit(error: type[BaseException] | None = None) -> list[Any]:
         with SYNC_DOORS[door](app.url) as (connection, run):
             run(ADD)

@@ -1,4 +1,7 @@
-"""What a handler's transaction says: of its own rows, of other jobs, and of its own job."""
+"""What a handler's transaction says: of its own rows, of other jobs, and of its own job.
+
+Promise P13 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 
