@@ -103,6 +103,7 @@ def test_a_help_fits_a_screen(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 45
+    assert lines[0].startswith("Usage: inturn "), "plain text, without boxes"
 
 
 def test_every_command_that_source_or_docs_name_exists() -> None:

@@ -86,7 +86,9 @@ def attach(app: typer.Typer, name: str, says: str, module: str) -> None:
     class AttachedGroup(TyperGroup):
         def _load(self) -> None:
             if not self.commands:
-                self.commands = typer.main.get_group(import_module(module).app).commands
+                attached = import_module(module).app
+                attached.rich_markup_mode = app.rich_markup_mode  # helps look alike
+                self.commands = typer.main.get_group(attached).commands
 
         def list_commands(self, ctx: Any) -> list[str]:
             self._load()

@@ -182,7 +182,7 @@ class LocalExecutor:
     ) -> Any:
         """Submit a job and wait for its value.
 
-        Who is cancelled while waiting takes the job along, unless it is ``detached``.
+        Cancelling the call cancels the job as well, unless it is ``detached``.
         """
         self._ends.check_not_own("run", key)
         ticket: LocalTicket[Any] = await self.submit(key, job, timeout=timeout)

@@ -92,9 +92,8 @@ class Declaration:
 class App(ExtensibleApp):
     """A store, by its URL, and the jobs that are declared on it.
 
-    It opens its store by itself, on the event loop where it is first used. From other loops and
-    threads it may be used as well, however briefly they live: they are served on a thread of the
-    app's. ``async with app`` opens and closes it.
+    It opens its store when it is first used, and may be used from any event loop and any thread.
+    ``async with app`` opens and closes it.
     """
 
     def __init__(self, store: str | None = None, *, clock: Clock | None = None) -> None:

@@ -48,7 +48,7 @@ class Worker:
     - ``sweep_seconds``: how often it looks for jobs that others lost;
     - ``loop_seconds_max``: how long the event loop may stand still before the log says where;
     - ``listeners``: called with each event of ``inturn.model.worker_events``;
-    - ``observer``: told of each attempt that begins or fails in this process.
+    - ``observer``: called for each attempt that begins or fails in this process.
 
     It claims what it can start soon. A lane whose jobs turn out to take a second or more gives back
     those behind the one that runs, and so does a job without a key that found no slot for a second.
