@@ -16,6 +16,7 @@ from inturn.store.postgres import migrate as migrating
 from inturn.store.postgres.sql import FUNCTIONS, functions
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import claim, drain, enqueue, job
+from tests.contract.test_schemas import NOTES
 
 OTHERS = "inturn_functions_0f0f0f0f"
 
@@ -142,7 +143,7 @@ async def test_public_functions_that_take_something_else_replace_the_old_ones(
     assert len(await claim(store, 1, queue="mail")) == 1
 
 
-async def test_who_may_use_the_tables_may_call_the_functions_whenever_it_was_granted(
+async def test_who_may_use_what_is_there_may_use_what_is_made_later(
     store: PostgresStore, postgres_url: str
 ) -> None:
     for statement in (
@@ -154,12 +155,15 @@ async def test_who_may_use_the_tables_may_call_the_functions_whenever_it_was_gra
     ):
         assert ask(postgres_url, statement) is None
     with other_program():
-        await store.migrate()
+        await store.migrate([NOTES])
     try:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("set role sender")
             row = connection.execute("select inturn.enqueue('mail', 'send')").fetchone()
             assert row is not None
+            connection.execute("insert into inturn_notes.note values ('a', 'b')")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("truncate inturn_notes.note")
     finally:
         ask(postgres_url, "drop owned by sender")
         ask(postgres_url, "drop role sender")

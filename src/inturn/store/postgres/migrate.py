@@ -48,8 +48,11 @@ async def migrate(connection: Connection, schemas: Iterable[Schema] = ()) -> int
             check_required(schema, await found_versions(connection))
             await _make_namespace(connection, f"inturn_{schema.owner}")
             await _apply(connection, schema.owner, migrations_of(schema, "postgres"))
-        version = (await found_versions(connection))[ENGINE].number
+        there = await found_versions(connection)
+        version = there[ENGINE].number
         await _make_functions(connection, is_older=version > len(MIGRATIONS))
+        for grant in await connection.fetch(query("grants"), [f"inturn_{one}" for one in there]):
+            await connection.execute(grant[0])
         return version
 
 
