@@ -71,7 +71,7 @@ def test_the_commands_are_these() -> None:
         *(f"jobs {verb}" for verb in ("list", "show", "explain", "cancel", "retry", "drop")),
         *(f"dead {verb}" for verb in ("list", "retry", "drop")),
         *(f"lanes {verb}" for verb in ("list", "pause", "resume", "retry", "skip", "drop")),
-        *(f"queues {verb}" for verb in ("list", "set", "pause", "resume", "open-gate")),
+        *(f"queues {verb}" for verb in ("list", "set", "drop", "pause", "resume", "open-gate")),
         *(f"store {verb}" for verb in ("migrate", "check", "prune")),
         *(f"schedules {verb}" for verb in ("list", "run", "pause", "resume")),
         *(f"poll {verb}" for verb in ("list", "status", "run", "reconcile", "reset")),

@@ -126,6 +126,17 @@ def test_status_says_which_queue_is_at_its_limit(cli: Cli) -> None:
     assert "q: at its limit: 1 of its jobs run, and at most 1 may" in cli("status").out
 
 
+def test_a_queue_is_dropped_when_it_is_empty_or_all_is_to_go(cli: Cli) -> None:
+    cli.store(lambda store: store.enqueue([NewJob(kind="k", queue="q")]))
+    kept = cli("queues", "drop", "q")
+    assert (kept.code, kept.out) == (1, "")
+    assert "queue 'q' holds 1 unfinished jobs or dead letters" in kept.err
+    assert "`inturn queues drop --all`" in kept.err
+    assert cli("queues", "drop", "q", "--all", "--by", "ann").out == "Queue 'q' is gone.\n"
+    assert cli("queues", "list").out == "No queues yet.\n"
+    assert cli("queues", "drop", "q").code == 1
+
+
 def test_a_gate_is_opened(cli: Cli) -> None:
     cli.store(lambda store: store.enqueue([NewJob(kind="k", queue="walk", round=2)]))
     assert "until round 2 opens" in cli("jobs", "list").out

@@ -242,6 +242,7 @@ def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
     job = str(cli.store(lambda store: bury(store, 1))[0])
     worker = WorkerView(id="w1", host="h", pid=1, version="1", queues=("mail",), kinds=("send",))
     cli.store(lambda store: store.beat(worker))
+    cli("queues", "set", "gone")
     calls = {
         "submit": ("submit", "k"),
         "status": ("status",),
@@ -257,6 +258,7 @@ def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
         "queues set": ("queues", "set", "mail"),
         "queues pause": ("queues", "pause", "mail", "--by", "ann"),
         "queues open-gate": ("queues", "open-gate", "mail", "2"),
+        "queues drop": ("queues", "drop", "gone"),
         "jobs retry": ("jobs", "retry", job),
         "jobs cancel": ("jobs", "cancel", job, "--by", "ann"),
         "store migrate": ("store", "migrate"),

@@ -16,6 +16,7 @@ from inturn.model.errors import (
     BadInput,
     InturnError,
     QueueFull,
+    QueueInUse,
     StoreBusy,
     StoreError,
     UnknownJob,
@@ -82,6 +83,8 @@ def _hint(error: InturnError) -> str:
             return "\n".join(plain(line) for line in seen)
         case UnknownQueue():
             return "List queues: `inturn queues list`. Make one: `inturn queues set`."
+        case QueueInUse(running=0):
+            return "With all that is in it: `inturn queues drop --all`."
         case UnknownLane():
             return "List the lanes of a queue: `inturn lanes list`."
         case UnknownJob():

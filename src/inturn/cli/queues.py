@@ -161,6 +161,25 @@ def set_(
     )
 
 
+@app.command(
+    "drop", epilog=examples("inturn queues drop orders", "inturn queues drop orders --all")
+)
+def drop(
+    queue: QueueArgument,
+    by: ByOption,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Cancel what waits in it, and drop its dead letters.")
+    ] = False,
+    app: AppOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an empty queue away, with its settings and its history."""
+    session = Session(app, store, as_json)
+    session.run(lambda store: store.drop_queue(queue, all=everything, by=by))
+    _answer(session, queue, {"dropped": True}, f"Queue {queue!r} is gone.")
+
+
 @app.command("pause", epilog=examples("inturn queues pause orders"))
 def pause(
     queue: QueueArgument,

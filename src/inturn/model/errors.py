@@ -247,6 +247,17 @@ class UnknownQueue(NotFound):
         super().__init__(f"there is no queue {queue!r}: nothing was ever submitted to it.")
 
 
+class QueueInUse(InturnError):
+    """A queue was to be dropped, and there are jobs in it. Nothing of them was taken away."""
+
+    def __init__(self, queue: str, *, running: int, others: int) -> None:
+        self.queue, self.running, self.others = queue, running, others
+        holds = f"{running + others:,} unfinished jobs or dead letters"
+        advice = "Wait until those have ended." if running else "Drop it with all that is in it."
+        runs = f", and {running:,} of them run" if running else ""
+        super().__init__(f"queue {queue!r} holds {holds}{runs}. {advice}")
+
+
 class NotHalted(InturnError):
     """The lane is not halted, so there is nothing to decide."""
 

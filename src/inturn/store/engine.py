@@ -72,6 +72,9 @@ class Engine:
     async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
         raise NotImplementedError
 
+    async def _drop_queue(self, queue: str) -> bool:
+        raise NotImplementedError
+
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         raise NotImplementedError
 

@@ -7,6 +7,7 @@ goes in several, each whole.)
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -33,6 +34,7 @@ from inturn.model.admissible import (
     listed,
     make_wish,
 )
+from inturn.model.errors import QueueInUse, UnknownQueue
 from inturn.model.job import DeadLetter, JobState, NewJob, Ticket
 from inturn.model.lane import Gate, QueueSettings
 from inturn.model.lease import Claim, Lease, Pruned, Reclaimed
@@ -332,6 +334,29 @@ class Store(Reads):
         if changed:
             await self._declare(changed)
 
+    async def drop_queue(self, queue: str, *, all: bool = False, by: str = "drop_queue") -> None:
+        """Take a queue away, with its settings and its history.
+
+        It must hold no unfinished job and no dead letter (``QueueInUse``). ``all``: it is paused,
+        and these are cancelled, as if one by one; but none that runs. A job submitted later makes
+        the queue anew, with the settings of a new one.
+        """
+        check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
+        check_by(by)
+        status = next((one for one in await self.queues() if one.name == queue), None)
+        if status is None:
+            raise UnknownQueue(queue)
+        if all:
+            await self.pause(queue, by=by)
+            await cancel_all(self, queue, by=by)
+        try:
+            while not await self._drop_queue(queue):
+                pass
+        except QueueInUse:
+            if all and status.paused_by is None:
+                await self.resume(queue)
+            raise
+
     async def pause(self, queue: str, *, key: str | None = None, by: str) -> None:
         """Hold a queue, or one keyed lane of it. What runs goes on running."""
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
@@ -442,3 +467,14 @@ class Store(Reads):
         what is being written.
         """
         return await self._run(query, parameters)
+
+
+async def cancel_all(store: Store, queue: str, *, by: str) -> None:
+    """Cancel what of a queue has not begun, and drop its dead letters."""
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await store.jobs(queue=queue, finished=False, cursor=cursor or None, rows_max=100)
+        await asyncio.gather(*(store.cancel(one.job.id, by=by) for one in page.rows))
+        cursor = page.cursor
+    while letters := (await store.dead_letters(queue=queue)).rows:
+        await store.dead_drop([one.job.id for one in letters], by=by)

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from inturn.model.errors import NotHalted, UnknownJob, UnknownLane, UnknownQueue
+from inturn.model.errors import NotHalted, QueueInUse, UnknownJob, UnknownLane, UnknownQueue
 from inturn.model.job import JobState
 from inturn.model.lane import Gate, QueueSettings
 from inturn.policy.limits import changed_settings
@@ -22,6 +22,7 @@ from inturn.store.postgres.status import settings_of
 _NO_SUCH_LANE = "IT006"
 _NO_SUCH_QUEUE = "IT007"
 
+ROWS_TOGETHER = 5_000
 RANK_LOOKS = 20
 RANK_PAUSE_SECONDS = 0.05
 
@@ -79,6 +80,24 @@ async def declare(connection: Connection, declared: Mapping[str, Mapping[str, An
             queue,
             msgspec.json.encode(written | dict(settings)).decode(),
         )
+
+
+async def drop_queue(connection: Connection, queue: str) -> bool:
+    """Take away a slice of a queue's history; without any, the queue. Say whether that is done."""
+    row = await connection.fetchrow(called("select * from inturn.holds($1)"), queue)
+    _refuse_in_use(queue, row)
+    history = called("select inturn.drop_history($1, $2)")
+    if await connection.fetchval(history, queue, ROWS_TOGETHER):
+        return False
+    row = await connection.fetchrow(called("select * from inturn.drop_queue($1)"), queue)
+    _refuse_in_use(queue, row)
+    return True
+
+
+def _refuse_in_use(queue: str, row: asyncpg.Record) -> None:
+    running, others = row
+    if running or others:
+        raise QueueInUse(queue, running=running, others=others)
 
 
 async def _rank_again(connection: Connection, queue: str) -> None:

@@ -251,6 +251,9 @@ class PostgresStore(Store):
     async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
         await self._pool.run(lambda connection: lanes.declare(connection, declared))
 
+    async def _drop_queue(self, queue: str) -> bool:
+        return await self._pool.run(lambda connection: lanes.drop_queue(connection, queue))
+
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         await self._pool.run(
             lambda connection: lanes.pause(connection, queue, key, by, self._now())

@@ -31,6 +31,7 @@ from inturn.store.sqlite import (
     check,
     claim,
     dead,
+    drop,
     enqueue,
     jobs,
     lanes,
@@ -237,6 +238,9 @@ class SqliteStore(Store):
 
     async def _declare(self, declared: Mapping[str, Mapping[str, Any]]) -> None:
         await self._write(partial(queues.declare, declared=declared))
+
+    async def _drop_queue(self, queue: str) -> bool:
+        return await self._write(partial(drop.drop_queue, queue=queue))
 
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         if key is None:
