@@ -75,18 +75,17 @@ class Context:
         return self._way.is_lost
 
     async def heartbeat(self) -> None:
-        """Make sure that the job is still this worker's; raise ``LeaseLost`` if it is not.
+        """Check that the job is still this worker's; raise ``LeaseLost`` if it is not.
 
-        A worker prolongs its leases by itself. This is for a handler that is about to do what it
-        must not do twice.
+        Workers extend their leases themselves. Call this before doing what must not happen twice.
         """
         await self._way.heartbeat()
 
     async def progress(self, fraction: float, note: str = "") -> None:
-        """Say how far the job is, from 0 to 1, and in words: ``inturn jobs show`` tells it.
+        """Report how far the job is, from 0 to 1, and in words. ``inturn jobs show`` prints it.
 
-        Cheap: it is written about once a second, however often it is said. Raises ``LeaseLost`` if
-        the job is no longer this worker's. From a ``def``: ``app.sync(ctx.progress(0.4))``.
+        It is written about once a second, however often you call it. Raises ``LeaseLost`` if the
+        job is no longer this worker's. From a ``def``: ``app.sync(ctx.progress(0.4))``.
         """
         fraction = _rounded(fraction)
         check_progress(fraction, note)
