@@ -143,7 +143,13 @@ async def work(world: World) -> None:
     chance = world.random.random()
     if chance < 0.15:
         rolls_back = world.random.random() < 0.3
-        await world.settle_and_enqueue(worker, settlements, [new_job(world)], rolls_back=rolls_back)
+        await world.settle_and_enqueue(
+            worker,
+            settlements,
+            [new_job(world)],
+            is_change=chance < 0.08,
+            rolls_back=rolls_back,
+        )
     elif chance < 0.5:
         await world.turn(worker, settlements, new_wish(world))
     else:

@@ -14,6 +14,7 @@ from inturn.model.job import JobView, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Settlement
+from inturn.store.change import Change
 from inturn.store.store import Store
 from tests.simulation import history
 from tests.simulation.checker import Checker
@@ -132,16 +133,24 @@ class World:
         settlements: Sequence[Settlement],
         jobs: Sequence[NewJob],
         *,
+        is_change: bool,
         rolls_back: bool,
     ) -> None:
-        """Settle and enqueue in one transaction: both happen, or neither."""
+        """Settle and enqueue in one transaction, or as one change: both happen, or neither."""
         at = self.clock.now()
+        change = Change(settle=settlements, worker=worker.name, enqueue=jobs)
         try:
-            async with self.store.transaction() as transaction:
-                await transaction.settle(settlements, worker=worker.name)
-                tickets = await transaction.enqueue(jobs)
-                if rolls_back:
-                    raise RolledBack
+            if is_change and not rolls_back:
+                tickets = await self.store.apply(change)
+            else:
+                async with self.store.transaction() as transaction:
+                    if is_change:
+                        tickets = await transaction.apply(change)
+                    else:
+                        await transaction.settle(settlements, worker=worker.name)
+                        tickets = await transaction.enqueue(jobs)
+                    if rolls_back:
+                        raise RolledBack
         except (InturnError, RolledBack) as error:
             refused = error if isinstance(error, InturnError) else None
             if isinstance(error, LeaseLost):
