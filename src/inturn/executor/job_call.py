@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from functools import partial
 from types import CoroutineType, FunctionType, MethodType
 from typing import Any, Protocol, TypeVar
 
 from inturn.executor.slots import ON_LOOP, ON_THREAD
 from inturn.model.admissible import listed, shown
-from inturn.model.callables import how_called, is_async, yields
+from inturn.model.callables import is_async, yields
 from inturn.model.errors import BadInput
 
 Value = TypeVar("Value")
@@ -43,8 +42,8 @@ def call_of(job: Any) -> tuple[Call, int]:
     """
     if type(job) is FunctionType:
         code = job.__code__
-        if (code.co_argcount or code.co_kwonlyargcount) and (missing := _missing(job)):
-            raise _incomplete(job, missing, job)
+        if code.co_argcount or code.co_kwonlyargcount:
+            _check_complete(job)
         if code.co_flags & _CO_YIELDS:
             raise _yielding(job, job)
         return job, ON_LOOP if code.co_flags & _CO_COROUTINE else ON_THREAD
@@ -63,42 +62,21 @@ def call_of(job: Any) -> tuple[Call, int]:
     raise BadInput(f"a job must be a function or an object with run(), not {shown(job)}.")
 
 
-def _missing(call: Any) -> list[str]:
-    """Return the parameters that a call without arguments leaves open.
+def _check_complete(function: FunctionType) -> None:
+    """Refuse a function that needs arguments. What a partial leaves open its first attempt says.
 
     Read from the code itself: ``inspect.signature`` costs more than all else of a submit.
     """
-    placed = 0
-    named: dict[str, Any] = {}
-    while type(call) is not FunctionType:
-        if isinstance(call, MethodType):
-            placed += 1
-            call = call.__func__
-        elif isinstance(call, partial):
-            placed += len(call.args)
-            named |= call.keywords
-            call = call.func
-        else:  # an object whose class says how it is called
-            placed += 1
-            call = how_called(call)
-            if type(call) is not FunctionType:
-                return []  # not written in Python: it says for itself what it needs
-    code = call.__code__
+    code, named = function.__code__, function.__kwdefaults__ or {}
     count = code.co_argcount
-    if count <= placed and not code.co_kwonlyargcount:
-        return []
-    left = code.co_varnames[placed : count - len(call.__defaults__ or ())]
-    if code.co_kwonlyargcount:
-        named |= call.__kwdefaults__ or {}
-        left += code.co_varnames[count : count + code.co_kwonlyargcount]
-    return [repr(name) for name in left if name not in named]
-
-
-def _incomplete(call: Any, missing: list[str], job: Any) -> BadInput:
-    return BadInput(
-        f"a job is called without arguments, and {_named(call, job)} needs {', '.join(missing)}. "
-        f"Give it what it needs with functools.partial."
-    )
+    missing = list(code.co_varnames[: count - len(function.__defaults__ or ())])
+    keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
+    missing += [name for name in keywords if name not in named]
+    if missing:
+        raise BadInput(
+            f"a job is called without arguments, and {shown(function)} needs "
+            f"{', '.join(map(repr, missing))}. Give it what it needs with functools.partial."
+        )
 
 
 def _yielding(call: Any, job: Any) -> BadInput:
@@ -113,8 +91,6 @@ def _named(call: Any, job: Any) -> str:
 
 
 def _placed(call: Any, job: Any) -> tuple[Call, int]:
-    if missing := _missing(call):
-        raise _incomplete(call, missing, job)
     if yields(call):
         raise _yielding(call, job)
     if not is_async(call):
