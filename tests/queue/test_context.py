@@ -11,7 +11,7 @@ from inturn.queue.context import Context
 
 
 class Said:
-    """A way that keeps what came along it."""
+    """A store that keeps what it was told."""
 
     def __init__(self) -> None:
         self.fractions: list[float] = []

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 ROUNDING = 1e-6
 
 
-class Way(Protocol):
-    """What a worker lends a context: the ways from a running handler back to the store."""
+class AttemptStore(Protocol):
+    """The store as one running attempt may use it: over its lease, or over a pipe to the worker."""
 
     @property
     def is_lost(self) -> bool:
@@ -41,13 +41,15 @@ class Way(Protocol):
 class Context:
     """The attempt a handler runs in. A handler gets it by a first parameter of this type."""
 
-    __slots__ = ("_way", "deadline", "job", "token")
+    __slots__ = ("_store", "deadline", "job", "token")
 
-    def __init__(self, job: LeasedJob, token: int, deadline: datetime | None, way: Way) -> None:
+    def __init__(
+        self, job: LeasedJob, token: int, deadline: datetime | None, store: AttemptStore
+    ) -> None:
         self.job = job
         self.token = token  # of the lease: it only goes up, so it fences writes elsewhere
         self.deadline = deadline  # when the attempt is ended at its timeout; None: it has none
-        self._way = way
+        self._store = store
 
     @property
     def id(self) -> UUID:
@@ -72,14 +74,14 @@ class Context:
         it does from then on another worker does as well. Costs nothing, and knows what the last
         heartbeat knew; ``heartbeat`` asks the store.
         """
-        return self._way.is_lost
+        return self._store.is_lost
 
     async def heartbeat(self) -> None:
         """Check that the job is still this worker's; raise ``LeaseLost`` if it is not.
 
         Workers extend their leases themselves. Call this before doing what must not happen twice.
         """
-        await self._way.heartbeat()
+        await self._store.heartbeat()
 
     async def progress(self, fraction: float, note: str = "") -> None:
         """Report how far the job is, from 0 to 1, and in words. ``inturn jobs show`` prints it.
@@ -89,7 +91,7 @@ class Context:
         """
         fraction = _rounded(fraction)
         check_progress(fraction, note)
-        await self._way.progress(float(fraction), note)
+        await self._store.progress(float(fraction), note)
 
     def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
         """Open one transaction for the handler's own rows, for jobs, and for the job's completion.
@@ -99,7 +101,7 @@ class Context:
         handler returns is not kept.
         A job with ``process=True`` has no transaction: the connection is the worker's.
         """
-        return self._way.transaction()
+        return self._store.transaction()
 
 
 def _rounded(fraction: Any) -> Any:

@@ -30,9 +30,9 @@ from inturn.policy.settlement import (
 )
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
 from inturn.queue.arguments import encode_result
-from inturn.queue.context import Context, Way
+from inturn.queue.context import AttemptStore, Context
 from inturn.queue.job import Job
-from inturn.worker.attempt_store import AttemptStore
+from inturn.worker.attempt_store import LeaseStore
 from inturn.worker.handler_threads import on_own_thread
 from inturn.worker.process_pool import ChildPool
 from inturn.worker.runs import Run, settled_by_itself
@@ -116,12 +116,12 @@ class Attempts:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    async def on_loop(self, token: int, leased: LeasedJob, way: Way) -> Outcome:
+    async def on_loop(self, token: int, leased: LeasedJob, store: AttemptStore) -> Outcome:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
             args, kwargs = self._arguments(leased)
-            context = self._context(token, leased, way)
+            context = self._context(token, leased, store)
             if self._job.has_context:
                 args = [context, *args]
             if self._is_surrounded:
@@ -135,13 +135,13 @@ class Attempts:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def on_thread(self, token: int, leased: LeasedJob, way: Way | None) -> Outcome:
-        """Make an attempt with a handler that is a ``def``. ``way``: if it has a context."""
+    def on_thread(self, token: int, leased: LeasedJob, store: AttemptStore | None) -> Outcome:
+        """Make an attempt with a handler that is a ``def``. ``store``: if it has a context."""
         began = perf_counter()
         try:
             args, kwargs = self._arguments(leased)
-            if self._has_context and way is not None:
-                args = [self._context(token, leased, way), *args]
+            if self._has_context and store is not None:
+                args = [self._context(token, leased, store), *args]
             verdict: Verdict = self._done(self._called(args, kwargs, leased))
         except BaseException as error:
             verdict = self.failed(leased, error)
@@ -170,7 +170,7 @@ class Attempts:
         return outcome if store.verdict is None else settled_by_itself(outcome, store.verdict)
 
     async def _in_child(
-        self, children: ChildPool, run: Run, leased: LeasedJob, store: AttemptStore
+        self, children: ChildPool, run: Run, leased: LeasedJob, store: LeaseStore
     ) -> Outcome:
         """Make an attempt in a child process."""
         began = perf_counter()
@@ -185,9 +185,9 @@ class Attempts:
             verdict = self.failed(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
 
-    def _store_of(self, run: Run, leased: LeasedJob) -> AttemptStore:
+    def _store_of(self, run: Run, leased: LeasedJob) -> LeaseStore:
         runs = run.runs
-        return AttemptStore(runs.store, runs.worker, run, leased, runs.lease_seconds, self._job.app)
+        return LeaseStore(runs.store, runs.worker, run, leased, runs.lease_seconds, self._job.app)
 
     def _raised(self, leased: LeasedJob, error: BaseException) -> Verdict:
         """Decide what becomes of a job whose attempt on the loop raised an error.
@@ -235,11 +235,11 @@ class Attempts:
         call = partial(self._job.function, *args, **kwargs)
         return self._watchdog.call(leased.kind, leased.timeout_seconds, call)
 
-    def _context(self, token: int, leased: LeasedJob, way: Way) -> Context:
+    def _context(self, token: int, leased: LeasedJob, store: AttemptStore) -> Context:
         deadline = None
         if leased.timeout_seconds is not None:
             deadline = datetime.now(UTC) + timedelta(seconds=leased.timeout_seconds)
-        return Context(leased, token, deadline, way)
+        return Context(leased, token, deadline, store)
 
     def _done(self, value: Any) -> Done:
         if value is None:

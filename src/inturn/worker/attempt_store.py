@@ -19,7 +19,7 @@ from inturn.worker.runs import Run
 PROGRESS_SECONDS = 1.0
 
 
-class AttemptStore:
+class LeaseStore:
     """What the context of one attempt asks the store, over its lease."""
 
     __slots__ = (

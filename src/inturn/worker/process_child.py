@@ -127,7 +127,7 @@ class Child:
 
     def _attempt(self, begin: protocol.Begin) -> Verdict:
         attempts, leased = self._attempts[begin.job.kind], begin.job
-        store = WorkerStore(self, begin.token)
+        store = PipeStore(self, begin.token)
         if not attempts.is_on_loop:
             return attempts.on_thread(begin.token, leased, store).verdict
 
@@ -159,7 +159,7 @@ class Child:
             _end_all()
 
 
-class WorkerStore:
+class PipeStore:
     """The store as an attempt in a child may use it: by asking the worker."""
 
     is_lost = False  # a worker kills the child when it hears of that

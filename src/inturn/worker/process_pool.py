@@ -18,7 +18,7 @@ from inturn.model.errors import ChildDied, LeaseLost, StoreError
 from inturn.model.forks import in_forked_child
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Verdict
-from inturn.queue.context import Way
+from inturn.queue.context import AttemptStore
 from inturn.queue.job import Job
 from inturn.queue.places import unfindable
 from inturn.worker import process_protocol as protocol
@@ -84,7 +84,7 @@ class ChildPool:
         self._idle[child] = loop.call_later(IDLE_SECONDS, self._end, child)
 
     async def attempt(
-        self, child: ChildProcess, token: int, leased: LeasedJob, store: Way
+        self, child: ChildProcess, token: int, leased: LeasedJob, store: AttemptStore
     ) -> Verdict:
         """Have a child make an attempt; return its verdict, and keep the child.
 
@@ -183,7 +183,7 @@ class ChildProcess:
         assert isinstance(ready, protocol.Ready)
         return ready
 
-    async def attempt(self, begin: protocol.Begin, store: Way) -> Verdict:
+    async def attempt(self, begin: protocol.Begin, store: AttemptStore) -> Verdict:
         """Have it make an attempt; answer what the handler asks meanwhile."""
         self._writer.write(protocol.encode(begin))
         while not isinstance(frame := await self._receive(), protocol.Ended):
@@ -239,7 +239,7 @@ class ChildProcess:
             return None
 
 
-async def _answer(ask: protocol.Ask, store: Way) -> protocol.Answer:
+async def _answer(ask: protocol.Ask, store: AttemptStore) -> protocol.Answer:
     try:
         if ask.verb == "heartbeat":
             await store.heartbeat()
