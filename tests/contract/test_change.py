@@ -11,7 +11,7 @@ import sqlite3
 import pytest
 import pytest_asyncio
 
-from inturn.model.errors import BadInput, LeaseLost, QueueFull
+from inturn.model.errors import BadInput, LeaseLost, QueueFull, UnknownQueue
 from inturn.model.ids import new_id
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
@@ -81,6 +81,8 @@ async def test_a_change_that_is_refused_leaves_nothing_behind(store: Store) -> N
         )
     assert await names(store) == []
     assert await state(store, first) is JobState.DONE
+    with pytest.raises(UnknownQueue):
+        await store.apply(Change(gates=[("nowhere", None)]))
     for wrong in (
         Change(cancel=[first]),
         Change(settle=done(claims)),

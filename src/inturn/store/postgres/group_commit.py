@@ -107,6 +107,8 @@ class Producer:
         their rows would hold up every other producer of the queue.
         """
         names = sorted(set(queues))
+        if not names:
+            return
         with told():
             missing = await connection.fetch(query("missing_queues"), names)
         if missing:

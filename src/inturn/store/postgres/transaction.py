@@ -68,7 +68,8 @@ class PostgresTransaction(Transaction):
         return await self._verb(lambda: lanes.advance_gate(self.connection, queue))
 
     async def _apply(self, change: Checked) -> list[Ticket]:
-        await self._make([*(job.queue for job in change.jobs), *(one for one, _ in change.gates)])
+        opened = [queue for queue, round in change.gates if round is not None]
+        await self._make([*opened, *(job.queue for job in change.jobs)])
         return await self._verb(lambda: self._apply_all(change))
 
     async def _apply_all(self, change: Checked) -> list[Ticket]:
