@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from inturn.http import Client
 from inturn.poll.extension import Schedules
 from inturn.poll.source import Source
 from inturn.queue.transaction import JobTransaction
+from inturn.store.change import Change
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
 from inturn.testing import HandClock, Sandbox
@@ -70,6 +72,7 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Query", inturn.Query),
     ("Store", Store),
     ("Transaction", Transaction),
+    ("inturn.store.change.Change", Change),
 )
 
 
@@ -117,7 +120,8 @@ def _members(found: type) -> list[tuple[str, object]]:
 
 
 def _has_own_init(found: type) -> bool:
-    return dataclasses.is_dataclass(found) or "__init__" in vars(found)
+    is_struct = issubclass(found, msgspec.Struct) and bool(found.__struct_fields__)
+    return dataclasses.is_dataclass(found) or is_struct or "__init__" in vars(found)
 
 
 def _signature(found: object) -> str:
