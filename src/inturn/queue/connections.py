@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from inturn.model.clock import Clock
 from inturn.model.errors import BadInput
 from inturn.model.forks import in_forked_child
+from inturn.queue.endings import Endings
 from inturn.store.address import anchored, connect
 from inturn.store.store import Store
 
@@ -89,6 +90,7 @@ class Connections:
         self.declared: dict[str, dict[str, Any]] = {}  # the settings of queues, as code has them
         self._by_loop: dict[Loop, OpenStore] = {}
         self._shared: OpenStore | None = None  # if it serves every loop
+        self._endings: WeakKeyDictionary[Loop, Endings] = WeakKeyDictionary()
         self.use(url, clock)
         _everyone.add(self)
 
@@ -147,6 +149,15 @@ class Connections:
             is_last = open_store.is_left and not open_store.calls
         if is_last:
             await open_store.close()
+
+    def endings(self) -> Endings:
+        """Return what waits for the ends of jobs on this loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            found = self._endings.get(loop)
+            if found is None:
+                found = self._endings[loop] = Endings(self.run)
+            return found
 
     def sync(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine on the bridge, or on the loop of the worker whose handler this is, and
@@ -228,6 +239,7 @@ class Connections:
         _left_to_parent.extend(self._all())
         self._lock = threading.Lock()
         self._by_loop = {}
+        self._endings = WeakKeyDictionary()
         if self._shared is not None:
             self._shared = OpenStore(self.connect(), None)
 

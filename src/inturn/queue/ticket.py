@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from inturn.queue.app import App
 
 Result = TypeVar("Result", covariant=True)
-
-LOOK_SECONDS_FIRST = 0.005
-LOOK_SECONDS_MAX = 0.25
 
 
 class Ticket(Generic[Result]):
@@ -77,32 +73,27 @@ class Ticket(Generic[Result]):
         return await self._result(timeout, _end_of(timeout))
 
     async def _result(self, timeout: float | None, ends_at: float | None) -> Result:
-        pause, why = LOOK_SECONDS_FIRST, None
+        state, why = None, None
         while True:
-            why_closed = self._closed() if timeout is None else None  # before it looks
-            view = await self.status()
-            if view.state is JobState.DONE:
+            if state is not JobState.DONE:
+                view = await self.status()
+                state = view.state
+            if state is JobState.DONE:
                 found = await self._app.run(lambda store: store.result(self.id))
                 result: Any = None if found is None else decode_result(found, self._hint)
                 return result  # type: ignore[no-any-return]
-            if view.state is JobState.DEAD:
+            if state is JobState.DEAD:
                 raise JobFailed(self.id, view.reason or "")
-            if view.state is JobState.CANCELLED:
+            if state is JobState.CANCELLED:
                 raise ResultCancelled(self.id, view.reason or "")
-            if why_closed is not None:
-                raise why_closed
-            left = pause if ends_at is None else ends_at - time.monotonic()
-            if left > 0:
-                await asyncio.sleep(min(pause, left))
-                pause = min(pause * 1.5, LOOK_SECONDS_MAX)
+            left = None if ends_at is None else ends_at - time.monotonic()
+            if left is None or left > 0:
+                endings = self._app.connections.endings()
+                state = await endings.wait(self.id, view.job.queue, left)
             elif why is None:
                 why = await self.explain()  # and once more: it may have ended meanwhile
             else:
                 raise ResultTimeout(self.id, timeout or 0.0, why)
-
-    def _closed(self) -> Exception | None:
-        """Return why a wait for the result may never end, if that is known."""
-        return None
 
     def result_sync(self, timeout: float | None = None) -> Result:
         """Wait for the result in code that is not async: ``result`` says for what, and how long."""

@@ -111,6 +111,12 @@ class Engine:
     async def _jobs_ending(self, ending: str) -> list[UUID]:
         raise NotImplementedError
 
+    async def _ended(self, jobs: list[UUID]) -> dict[UUID, JobState | None]:
+        raise NotImplementedError
+
+    async def _wait_ended(self, queues: list[str], seen: int, timeout_seconds: float) -> int:
+        raise NotImplementedError
+
     async def _result(self, job: UUID) -> str | None:
         raise NotImplementedError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -9,9 +10,13 @@ from inturn.model import bounds
 from inturn.model.admissible import (
     check_filter,
     check_id,
+    check_ids,
     check_name,
+    check_number,
+    check_queues,
     check_state,
     check_time,
+    listed,
 )
 from inturn.model.job import UNFINISHED, JobState, JobView
 from inturn.model.lane import LaneView, QueueStatus
@@ -54,6 +59,28 @@ class Reads(Engine):
         It looks among the newest million jobs that were accepted, and all that are set aside.
         """
         return await self._jobs_ending(ending.lower())
+
+    async def ended(self, jobs: Iterable[UUID]) -> dict[UUID, JobState | None]:
+        """Return how those of the jobs ended that have: done, dead, cancelled; in one statement.
+
+        None stands for a job that is not here, or no more: its history was pruned.
+        """
+        jobs = listed("jobs", jobs)
+        check_ids("job", jobs)
+        return await self._ended(jobs) if jobs else {}
+
+    async def wait_ended(
+        self, queues: Iterable[str], seen: int = 0, *, timeout_seconds: float
+    ) -> int:
+        """Sleep until jobs of the queues may have ended; return what to give as ``seen`` next time.
+
+        Returns at once if something may have ended since ``seen``, and ``seen`` itself if nothing
+        did in all that time. A hint, never a promise: look with ``ended`` now and then.
+        """
+        queues = listed("queues", queues)
+        check_queues(queues)
+        check_number("timeout_seconds", timeout_seconds, 0.0, bounds.DELAY_SECONDS_MAX)
+        return await self._wait_ended(queues, seen, timeout_seconds)
 
     async def result(self, job: UUID) -> str | None:
         """Return the JSON text a job's handler returned, while it is kept.

@@ -58,6 +58,14 @@ async def jobs_ending(connection: Connection, ending: str) -> list[UUID]:
     return [row[0] for row in await connection.fetch(query("jobs_ending"), ending)]
 
 
+async def ended(
+    connection: Connection, jobs: Sequence[UUID], now: datetime | None
+) -> dict[UUID, JobState | None]:
+    """Return how those of the jobs ended that have; None where there is no such job."""
+    rows = await connection.fetch(query("ended"), jobs, now)
+    return {job: None if state is None else JobState(state) for job, state in rows}
+
+
 async def result(connection: Connection, job: UUID, now: datetime) -> str | None:
     """Return the JSON text a job's handler returned, while it is kept. Raises ``ResultLost``."""
     row = await connection.fetchrow(query("result"), job, now)

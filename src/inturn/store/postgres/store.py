@@ -26,7 +26,7 @@ from inturn.store.paging import Asked, Page
 from inturn.store.postgres import lanes, migrate, own_connection, own_queries, reads, status
 from inturn.store.postgres.claim import claim, extend
 from inturn.store.postgres.group_commit import Producer
-from inturn.store.postgres.listener import Listener
+from inturn.store.postgres.listener import Ends, Listener
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.settle import progress, settle, settled, turn
 from inturn.store.postgres.sql import query
@@ -74,6 +74,7 @@ class PostgresStore(Store):
             pooler=pooler,
         )
         self._listener = Listener(self._pool)
+        self._ends = Ends(self._pool, self._listener)
         self._due_known_at: dict[str, datetime] = {}
         self._producer = Producer(self._pool, self._now)
 
@@ -208,6 +209,13 @@ class PostgresStore(Store):
                 await self._listener.wait(woken, timeout_seconds=seconds)
                 return True
             return await self._listener.wait(woken, timeout_seconds=timeout_seconds)
+
+    async def _ended(self, jobs: list[UUID]) -> dict[UUID, JobState | None]:
+        now = self._now()
+        return await self._pool.run(lambda connection: reads.ended(connection, jobs, now))
+
+    async def _wait_ended(self, queues: list[str], seen: int, timeout_seconds: float) -> int:
+        return await self._ends.wait(queues, seen, timeout_seconds)
 
     async def _seconds_to_due(self, queues: list[str]) -> float | None:
         """Return in how many seconds something is due in one of the queues, if anything will be.

@@ -22,6 +22,7 @@ from inturn.store.sqlite.workers import settled_lately
 
 _WHOLE = ", ".join("?" * 10)
 _FAILED = (JobState.DEAD, JobState.CANCELLED)
+_ENDS = (*_FAILED, JobState.DONE)
 
 
 def enqueue(connection: sqlite3.Connection, now: Micros, jobs: Sequence[NewJob]) -> list[Ticket]:
@@ -246,6 +247,14 @@ def state_of(connection: sqlite3.Connection, now: Micros, job: UUID) -> JobState
     """Return where a job is, or nothing if it is nowhere."""
     state = connection.execute(query("state"), (job.bytes, now)).fetchone()[0]
     return None if state is None else JobState(state)
+
+
+def ended(
+    connection: sqlite3.Connection, now: Micros, *, jobs: Iterable[UUID]
+) -> dict[UUID, JobState | None]:
+    """Return how those of the jobs ended that have; None where there is no such job."""
+    states = ((job, state_of(connection, now, job)) for job in jobs)
+    return {job: state for job, state in states if state is None or state in _ENDS}
 
 
 Place = tuple[int, int]  # lane and position

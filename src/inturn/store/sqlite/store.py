@@ -214,6 +214,14 @@ class SqliteStore(Store):
             raise not_open(self.path)
         return await self._waiters.wait(queues, timeout_seconds=timeout_seconds)
 
+    async def _ended(self, jobs: list[UUID]) -> dict[UUID, JobState | None]:
+        return await self._read(partial(enqueue.ended, jobs=jobs))
+
+    async def _wait_ended(self, queues: list[str], seen: int, timeout_seconds: float) -> int:
+        if self._waiters is None:
+            raise not_open(self.path)
+        return await self._waiters.wait_commit(seen, timeout_seconds=timeout_seconds)
+
     async def _beat(self, worker: WorkerView) -> None:
         await self._write(partial(workers.beat, worker=worker))
 

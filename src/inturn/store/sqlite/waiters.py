@@ -57,6 +57,8 @@ class Waiters:
         self._lock = threading.Lock()
         self._waiting: set[Waiter] = set()
         self._seen: dict[str, int] = {}
+        self._commits = 0  # that were noticed; some of them twice
+        self._waiting_for_commit: set[Waiter] = set()
         self._watching = False
         self._closing = False
         self._nudge = threading.Event()
@@ -67,14 +69,27 @@ class Waiters:
         """Sleep until work may have arrived; say whether it was woken."""
         waiter = Waiter(queues, {queue: self._seen.get(queue) for queue in queues})
         waiter.resolve_after(timeout_seconds, False)
+        return await self._wait(waiter, self._waiting)
+
+    async def wait_commit(self, seen: int, *, timeout_seconds: float) -> int:
+        """Sleep until anything was committed, here or elsewhere; return how often that was so."""
+        waiter = Waiter((), {})
+        waiter.resolve_after(timeout_seconds, False)
+        if self._commits == seen:
+            await self._wait(waiter, self._waiting_for_commit, seen)
+        return self._commits
+
+    async def _wait(self, waiter: Waiter, among: set[Waiter], seen: int | None = None) -> bool:
         with self._lock:
-            self._waiting.add(waiter)
+            among.add(waiter)
             self._watch()
+            if seen is not None and self._commits != seen:
+                waiter.resolve(True)
         try:
             return await waiter.future
         finally:
             with self._lock:
-                self._waiting.discard(waiter)
+                among.discard(waiter)
             for timer in waiter.timers:
                 timer.cancel()
 
@@ -84,6 +99,10 @@ class Waiters:
 
     def look(self, connection: sqlite3.Connection) -> None:
         """Wake those for whom something has come; called after a commit."""
+        self._note_commit()
+        self._tell_all(connection)
+
+    def _tell_all(self, connection: sqlite3.Connection) -> None:
         if not self._waiting:
             return
         with self._lock, suppress(Exception):  # a hint: whoever waits looks again in time
@@ -95,11 +114,17 @@ class Waiters:
                         signals[queue] = signal(connection, queue)
                 self._tell(waiter, signals, now)
 
+    def _note_commit(self) -> None:
+        with self._lock:
+            self._commits += 1
+            for waiter in self._waiting_for_commit:
+                waiter.call(waiter.resolve, True)
+
     def close(self) -> None:
         """Wake everyone and stop watching. Blocks."""
         with self._lock:
             self._closing = True
-            for waiter in self._waiting:
+            for waiter in self._waiting | self._waiting_for_commit:
                 waiter.call(waiter.resolve, False)
             thread = self._thread
         self._nudge.set()
@@ -162,11 +187,13 @@ class Waiters:
             found = connection.execute("pragma data_version").fetchone()[0]
             if found != version:
                 changed_at = now
+            if found != version:
+                self._note_commit()
             if nudged or found != version:
                 version = found
-                self.look(connection)
+                self._tell_all(connection)
             with self._lock:
-                if self._waiting:
+                if self._waiting or self._waiting_for_commit:
                     idle_since = now
                 elif now - idle_since > LINGER_SECONDS:
                     self._watching = False  # under the lock: who comes now starts another

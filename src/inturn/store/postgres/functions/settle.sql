@@ -109,6 +109,15 @@ begin
         on conflict (job) do update set
             value = excluded.value, lost = excluded.lost, until = excluded.until;
     end if;
+    if exists (
+        select from inturn.awaiting a
+        where a.until > clock_timestamp() and a.queue = any(array(
+            select x.queue
+            from jsonb_to_recordset(p_tallies) as x(queue text, done bigint, buried bigint)
+            where x.done + x.buried > 0))
+    ) then
+        perform pg_notify('inturn', '');
+    end if;
     insert into inturn.stat (
         queue, kind, minute_at, done, retried, buried, released, seconds_sum, durations)
     select
