@@ -48,7 +48,7 @@ class Listener:
     async def wait(self, woken: asyncio.Event, *, timeout_seconds: float) -> bool:
         """Sleep until an event of ``hearing`` is set, or the time is up."""
         try:
-            await self._listen()
+            await self.listen()
             async with asyncio.timeout(max(timeout_seconds, 0)):
                 await woken.wait()
         except TimeoutError:
@@ -64,7 +64,7 @@ class Listener:
             with contextlib.suppress(*GONE):
                 await asyncio.wait_for(connection.close(), timeout=5.0)
 
-    async def _listen(self) -> None:
+    async def listen(self) -> None:
         """Have a connection that listens; without one, waiting is plain polling."""
         async with self._opening:
             if self._pool.pooler:
@@ -118,6 +118,7 @@ class Ends:
         """Sleep until jobs may have ended since ``seen``; return what to give the next time."""
         with self._listener.hearing([ENDS]) as woken:
             if self._mark() == seen:
+                await self._listener.listen()  # before somebody is asked to tell
                 await self._say(queues)
                 await self._listener.wait(woken, timeout_seconds=timeout_seconds)
             self._unheard += self._mark() == seen
