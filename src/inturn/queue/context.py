@@ -37,6 +37,10 @@ class AttemptStore(Protocol):
         """Open the transaction that also says that the job is done."""
         ...
 
+    async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
+        """Run another job of the app as a part of the attempt, and return what it returns."""
+        ...
+
 
 class Context:
     """The attempt a handler runs in. A handler gets it by a first parameter of this type."""
@@ -102,6 +106,15 @@ class Context:
         A job with ``process=True`` has no transaction: the connection is the worker's.
         """
         return self._store.transaction()
+
+    async def call(self, kind: str, payload: str, *, timeout: float | None = None) -> Any:
+        """Run another job of the app here, as a part of this attempt: for applications.
+
+        Its hooks, its timeout, its thread or process are as a worker gives them. Returns what its
+        handler returns and raises what it raises; of a job with ``process=True``, ``Reject`` or
+        what describes the error. It has no ``ctx.transaction()``: this attempt writes its end.
+        """
+        return await self._store.call(kind, payload, timeout)
 
 
 def _rounded(fraction: Any) -> Any:

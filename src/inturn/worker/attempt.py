@@ -120,20 +120,39 @@ class Attempts:
         """Make an attempt with a handler that is an ``async def``, or that something surrounds."""
         began = perf_counter()
         try:
-            args, kwargs = self._arguments(leased)
-            context = self._context(token, leased, store)
-            if self._job.has_context:
-                args = [context, *args]
-            if self._is_surrounded:
-                value = await self._job.app.hooks.surround(
-                    context, lambda: self._awaited(args, kwargs, leased)
-                )
-            else:
-                value = await self._awaited(args, kwargs, leased)
-            verdict: Verdict = self._done(value)
+            verdict: Verdict = self._done(await self._value(token, leased, store))
         except BaseException as error:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)
+
+    async def value(self, leased: LeasedJob, run: Run, store: AttemptStore) -> Any:
+        """Run a handler as a part of another's attempt; return what it returns, or raise that."""
+        leased = self.timed(leased)
+        if self._children is None:
+            return await self._value(run.lease.token, leased, store)
+        child = await self._children.take()
+        verdict = await self._children.attempt(child, run.lease.token, leased, store)
+        match verdict:
+            case Done(result_lost=None, result=result):
+                return None if result is None else msgspec.json.decode(result)
+            case Done(result_lost=why):
+                raise RuntimeError(why)
+            case Bury(error=error):
+                raise Reject(error)
+            case Retry(error=error):
+                raise RuntimeError(error)
+        raise RuntimeError("it was given back by its process")
+
+    async def _value(self, token: int, leased: LeasedJob, store: AttemptStore) -> Any:
+        args, kwargs = self._arguments(leased)
+        context = self._context(token, leased, store)
+        if self._job.has_context:
+            args = [context, *args]
+        if self._is_surrounded:
+            return await self._job.app.hooks.surround(
+                context, lambda: self._awaited(args, kwargs, leased)
+            )
+        return await self._awaited(args, kwargs, leased)
 
     def on_thread(self, token: int, leased: LeasedJob, store: AttemptStore | None) -> Outcome:
         """Make an attempt with a handler that is a ``def``. ``store``: if it has a context."""

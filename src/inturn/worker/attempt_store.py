@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import msgspec
 
 from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.model.job import LeasedJob
@@ -97,10 +100,53 @@ class LeaseStore:
             if not self.is_settled:
                 run.settling.discard(position)
 
+    async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
+        """Run another job of the app as a part of this attempt, and return what it returns."""
+        attempts = self._run.runs.attempts.get(kind)
+        if attempts is None:
+            raise BadInput(f"the app of this worker has no job {kind!r}.")
+        part = msgspec.structs.replace(
+            self._job, kind=kind, payload=payload, timeout_seconds=timeout_seconds
+        )
+        return await attempts.value(part, self._run, PartOfAttempt(self))
+
     def end(self) -> None:
         """Hear that the attempt has ended."""
         if self._progress is not None:
             self._progress.end()
+
+
+class PartOfAttempt:
+    """What the context of a job asks the store that runs as a part of another's attempt."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: LeaseStore) -> None:
+        self._whole = whole
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the whole is someone else's by now."""
+        return self._whole.is_lost
+
+    async def heartbeat(self) -> None:
+        """Prolong the lease of the whole."""
+        await self._whole.heartbeat()
+
+    async def progress(self, fraction: float, note: str) -> None:
+        """Let it be known how far the whole is."""
+        await self._whole.progress(fraction, note)
+
+    def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
+        """Refuse: whoever called it writes down its end."""
+        raise BadInput(
+            "this job runs as a step of a group, which writes down its end by itself, so that "
+            "ctx.transaction() is not for it. For your own rows: app.transaction()."
+        )
+
+    async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
+        """Refuse: a part has no parts."""
+        raise BadInput("this job runs as a part of another, and can run none itself.")
 
 
 class Progress:

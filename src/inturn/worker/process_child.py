@@ -183,6 +183,10 @@ class PipeStore:
             "the handler's writes idempotent by ctx.id and fence them with ctx.token."
         )
 
+    async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
+        """Refuse: other jobs run in the worker's process, or in one of their own."""
+        raise BadInput("a job with process=True can run no other job as a part of it.")
+
     def _check(self, answer: protocol.Answer) -> None:
         if answer.is_lost:
             raise LeaseLost([self._token])
