@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inturn.executor import Executor, ExecutorSettings
+    from inturn.groups.actions import command, request, sql
+    from inturn.groups.errors import GroupRefused, GroupTimeout, UnknownGroup, UnknownStep
+    from inturn.groups.group import Group, GroupResult
+    from inturn.groups.model import Effect, GroupState, StepState
     from inturn.model.errors import (
         AppInterrupted,
         AppNotFound,
@@ -90,10 +94,16 @@ __all__ = [
     "DependencyCycle",
     "DurableExecutor",
     "EarlierFailure",
+    "Effect",
     "EnqueueTimeout",
     "Executor",
     "ExecutorClosed",
     "ExecutorSettings",
+    "Group",
+    "GroupRefused",
+    "GroupResult",
+    "GroupState",
+    "GroupTimeout",
     "HookFailed",
     "InturnError",
     "InvalidName",
@@ -130,6 +140,7 @@ __all__ = [
     "SchemaTaken",
     "SchemaTooNew",
     "ShardFull",
+    "StepState",
     "StoreBusy",
     "StoreError",
     "StoreFull",
@@ -138,16 +149,21 @@ __all__ = [
     "Ticket",
     "TooManyHalted",
     "UnknownDependency",
+    "UnknownGroup",
     "UnknownJob",
     "UnknownLane",
     "UnknownQueue",
+    "UnknownStep",
     "WaitsForItself",
     "Worker",
     "WorkerSpent",
     "WrongJob",
+    "command",
+    "request",
+    "sql",
 ]
 
-_HOMES = {  # of what is no error
+_HOMES = {  # of all but the errors of the engine
     "App": "inturn.queue.app",
     "Bury": "inturn.policy.verdict",
     "Call": "inturn.queue.job",
@@ -155,8 +171,14 @@ _HOMES = {  # of what is no error
     "ChangeKind": "inturn.poll.page",
     "Context": "inturn.queue.context",
     "DurableExecutor": "inturn.worker.durable_executor",
+    "Effect": "inturn.groups.model",
     "Executor": "inturn.executor",
     "ExecutorSettings": "inturn.executor",
+    "Group": "inturn.groups.group",
+    "GroupRefused": "inturn.groups.errors",
+    "GroupResult": "inturn.groups.group",
+    "GroupState": "inturn.groups.model",
+    "GroupTimeout": "inturn.groups.errors",
     "Job": "inturn.queue.job",
     "Page": "inturn.poll.page",
     "Query": "inturn.store.queries",
@@ -165,8 +187,14 @@ _HOMES = {  # of what is no error
     "RetryLater": "inturn.policy.retry",
     "RetryPolicy": "inturn.policy.retry",
     "Schema": "inturn.store.schema",
+    "StepState": "inturn.groups.model",
     "Ticket": "inturn.queue.ticket",
+    "UnknownGroup": "inturn.groups.errors",
+    "UnknownStep": "inturn.groups.errors",
     "Worker": "inturn.worker.worker",
+    "command": "inturn.groups.actions",
+    "request": "inturn.groups.actions",
+    "sql": "inturn.groups.actions",
 }
 
 

@@ -1,0 +1,34 @@
+"""What an action ends with when it is not applied, or nobody knows."""
+
+from __future__ import annotations
+
+from inturn.model.error import InturnError, Portable
+from inturn.model.errors import NotFound
+
+
+class NotBegun(Portable):
+    """Nothing of the action was begun: its node could not be reached, its program is not there."""
+
+
+class ActionFailed(Portable):
+    """The action failed, and how far it came is not known."""
+
+
+class UnknownGroup(NotFound):
+    """There is no such group."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        super().__init__(f"there is no group {group!r} here. List groups: `inturn groups list`.")
+
+
+class UnknownStep(NotFound):
+    """The group has no such step."""
+
+
+class GroupRefused(InturnError):
+    """What was asked for cannot be done to the group as it is."""
+
+
+class GroupTimeout(InturnError, TimeoutError):
+    """The group has not ended yet, and whoever awaited it waited long enough."""

@@ -1,0 +1,161 @@
+"""One group, as its producer has it: built step by step, submitted whole, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from inturn.groups.build import Building, StepName, check_nodes
+from inturn.groups.errors import GroupTimeout
+from inturn.groups.model import Definition, GroupState, Node, StepState, StepView
+from inturn.groups.plan import Plan, plan_of
+from inturn.model.errors import BadInput
+
+if TYPE_CHECKING:
+    from inturn.groups.groups import Groups
+
+LOOK_SECONDS_FIRST = 0.01
+LOOK_SECONDS_MAX = 0.25
+_ENDS = (GroupState.DONE, GroupState.UNDONE, GroupState.STUCK)
+_NOT_UNDONE = (StepState.NOT_UNDONE, StepState.UNDO_SKIPPED)
+
+
+class GroupResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a group ended. ``not_undone``: steps that could not be undone, or were left as they are.
+
+    ``reason``: why it was undone, or is stuck.
+    """
+
+    state: GroupState
+    reason: str | None
+    steps: Sequence[StepView]
+    not_undone: tuple[str, ...]
+
+
+class Group:
+    """A group of steps: ``async with app.group("move") as group`` submits it when its block ends.
+
+    A block that ends with an error submits nothing.
+    """
+
+    def __init__(self, groups: Groups, name: str) -> None:
+        self._groups, self._building = groups, Building(name, groups.app)
+        self._nodes: dict[str, Node] = {}
+        self._id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among groups that are under way."""
+        return self._building.name
+
+    @property
+    def id(self) -> str:
+        """Its id, once it is submitted."""
+        if self._id is None:
+            raise BadInput(f"group {self.name!r} is not submitted yet: that is at its block's end.")
+        return self._id
+
+    def step(
+        self,
+        name: str,
+        *,
+        node: str,
+        do: Any,
+        undo: Any = None,
+        verify: Any = None,
+        after: Iterable[StepName | str] = (),
+        irreversible: bool = False,
+        idempotent: bool = False,
+        attempts: int | None = None,
+        timeout: float | None = None,
+    ) -> StepName:
+        """Add a step; return what other steps name in their ``after``.
+
+        - ``do``, ``undo``, ``verify``: a job's call (``create.call("s3")``), or ``inturn.sql(…)``,
+          ``inturn.request(…)``, ``inturn.command(…)``;
+        - ``irreversible``: it has no undo: once it has begun the group only goes forward;
+        - ``verify``: finds out what became of the step when that is not known: an error, a timeout,
+          a dead worker;
+        - ``idempotent``: it may run again although it may have been applied;
+        - ``attempts``, ``timeout``: as the job is declared, unless said here.
+        """
+        if self._id is not None:
+            raise BadInput(f"group {self.name!r} is submitted: it can have no more steps.")
+        return self._building.add(
+            name,
+            node=node,
+            do=do,
+            undo=undo,
+            verify=verify,
+            after=after,
+            irreversible=irreversible,
+            idempotent=idempotent,
+            attempts=attempts,
+            timeout=timeout,
+        )
+
+    def definition(self) -> Definition:
+        """Return the group as data, checked; nothing is stored."""
+        definition = self._building.finished()
+        check_nodes(definition, self._groups.nodes | self._nodes)
+        return definition
+
+    def plan(self) -> Plan:
+        """Say what the group would do, in which order, and how it would be undone."""
+        definition = self.definition()
+        return plan_of(definition.name, definition.steps)
+
+    async def submit(self) -> Self:
+        """Submit the group whole."""
+        if self._id is not None:
+            raise BadInput(f"group {self.name!r} was submitted before, as {self._id}.")
+        self._id = await self._groups.submit(self._building.finished(), nodes=self._nodes)
+        return self
+
+    async def result(self, timeout: float | None = None) -> GroupResult:
+        """Wait until the group is done, undone, or stuck. Raises ``GroupTimeout``."""
+        return await result_of(self._groups, self.id, timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self.submit()
+
+    def __repr__(self) -> str:
+        return f"<Group {self.name!r}{'' if self._id is None else f', submitted as {self._id}'}>"
+
+
+async def result_of(groups: Groups, group: str, timeout: float | None = None) -> GroupResult:
+    """Wait until a group, by its id, is done, undone, or stuck."""
+    ends_at = None if timeout is None else time.monotonic() + timeout
+    pause = LOOK_SECONDS_FIRST
+    while True:
+        row = await groups.row(group)
+        if row.state in _ENDS:
+            steps = await groups.steps(group)
+            return GroupResult(
+                state=row.state,
+                reason=row.reason,
+                steps=steps,
+                not_undone=tuple(step.name for step in steps if step.state in _NOT_UNDONE),
+            )
+        if ends_at is not None and time.monotonic() >= ends_at:
+            view = await groups.get(group)
+            raise GroupTimeout(
+                f"group {view.name!r} is {view.state} after {timeout:g} s, {view.percent} % of it. "
+                f"Look with `inturn groups show {view.name}`."
+            )
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, LOOK_SECONDS_MAX)

@@ -1,0 +1,2 @@
+-- A group that is forgotten.
+delete from groups.groups where id = :id

@@ -1,0 +1,2 @@
+-- A group by its id.
+select * from groups.groups where id = :id

@@ -1,0 +1,2 @@
+-- All nodes.
+select name, address, concurrency, local from groups.node order by name

@@ -1,0 +1,178 @@
+"""The job that looks at a group as a whole: when all has ended, or a step's job died unheard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+import msgspec
+
+from inturn.groups import decide, records
+from inturn.groups.decide import Turn
+from inturn.groups.forward import save_group
+from inturn.groups.model import StepState
+from inturn.groups.plan import in_order
+from inturn.groups.records import FactsRow, GroupRow, NewState
+from inturn.model import bounds
+from inturn.model.ids import new_id
+from inturn.model.job import JobState, NewJob
+from inturn.queue.app import App
+from inturn.queue.context import Context
+from inturn.queue.job import Call
+from inturn.queue.transaction import AppTransaction
+from inturn.store.store import Store
+
+QUEUE = "groups"
+STEP, UNDO, TURN = "groups.step", "groups.undo", "groups.turn"
+
+
+async def look(app: App, ctx: Context, group_id: str) -> None:
+    """Look at a group, and do what is to be done."""
+    async with ctx.transaction() as t:
+        rows = await t.run(records.LOCK_GROUP, id=group_id)
+        if not rows:
+            return
+        [group] = rows
+        steps = await t.run(records.FACTS, id=group_id)
+        # Under the lock: no step's job can begin, or write down its end, meanwhile.
+        gone = await _gone(app, steps)
+        turn = decide.turn(
+            group.standing,
+            [step.facts for step in steps],
+            [step.after for step in steps],
+            gone=gone,
+        )
+        errors = {number: f"its job was {state}" for number, state in gone.items()}
+        await carry_out(app, t, group, steps, turn, errors=errors, this=str(ctx.id))
+
+
+async def carry_out(
+    app: App,
+    t: AppTransaction,
+    group: GroupRow,
+    steps: Sequence[FactsRow],
+    turn: Turn,
+    *,
+    errors: dict[int, str] | None = None,
+    this: str | None = None,
+    reason: str | None = None,
+) -> None:
+    """Write down what becomes of a group, and submit and cancel the jobs that carry it on."""
+    watchers = [new_id(), new_id()]
+    after = [step.after for step in steps]
+    # Smaller ids go first where jobs are cancelled, and who waits for others must.
+    undo = {number: new_id() for number in in_order(after) if number in turn.undo}
+    jobs = {number: str(id) for number, id in undo.items()}
+    cancelled = [steps[number].job for number in turn.cancel]
+    for number in undo:
+        old = steps[number].undo_job
+        if old is not None and steps[number].state.is_being_undone:
+            cancelled.append(old)
+    watching_now = [group.react] if turn.only_deaths else [group.finish, group.react]
+    cancelled += [one for one in watching_now if one is not None and one != this]
+    for job in cancelled:
+        await t.cancel(UUID(job))
+    states = {number: steps[number].state for number in undo} | turn.steps
+    changed = [
+        NewState(
+            group_id=group.id,
+            number=number,
+            state=state,
+            undo_job=jobs.get(number),
+            error=(errors or {}).get(number),
+        )
+        for number, state in states.items()
+    ]
+    await t.run_many(records.SAVE_STATES, changed)
+    if reason is None and errors:
+        number = min(errors)
+        reason = f"step {steps[number].name!r} failed: {errors[number]}"
+    await save_group(t, group, turn.state, reason=reason)
+    now = {number: turn.steps.get(number, step.state) for number, step in enumerate(steps)}
+
+    def job_of(number: int) -> UUID:
+        if now[number].is_being_undone:
+            return undo.get(number) or UUID(steps[number].undo_job or "")
+        return UUID(steps[number].job)
+
+    new = [
+        NewJob(
+            kind=UNDO,
+            payload=payload_of(group.id, number),
+            queue=queue_of(steps[number].node),
+            attempts_max=bounds.ATTEMPTS_MAX,
+            after=frozenset(job_of(one) for one in turn.undo[number]),
+            id=id,
+        )
+        for number, id in undo.items()
+    ]
+    watched = frozenset(map(job_of, turn.watch))
+    finish = str(watchers[0]) if watched else None
+    if turn.only_deaths:
+        finish = group.finish
+    if watched:
+        new += watching(
+            group.id, None if turn.only_deaths else watchers[0], watchers[1], watched, watched
+        )
+    await t.run(
+        records.SAVE_WATCH,
+        id=group.id,
+        finish=finish,
+        react=str(watchers[1]) if watched else None,
+    )
+    await t.submit_many([Call(one, None, app) for one in new])
+
+
+def watching(
+    group: str, finish: UUID | None, react: UUID, ended: Iterable[UUID], watched: Iterable[UUID]
+) -> list[NewJob]:
+    """Return the jobs that look at a group when jobs have ended, and when one died unheard."""
+
+    def turn(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
+        return NewJob(
+            kind=TURN,
+            payload=msgspec.json.encode({"group": group}).decode(),
+            queue=QUEUE,
+            attempts_max=bounds.ATTEMPTS_MAX,
+            after=frozenset(after),
+            after_failed=frozenset(after_failed),
+            id=id,
+        )
+
+    jobs = [turn(react, (), watched)]
+    return jobs if finish is None else [turn(finish, ended, ()), *jobs]
+
+
+def queue_of(node: str) -> str:
+    """Return the queue of a node."""
+    return f"node:{node}"
+
+
+def payload_of(group: str, number: int) -> str:
+    """Return the payload of a step's job."""
+    return msgspec.json.encode({"group": group, "number": number}).decode()
+
+
+async def _gone(app: App, steps: Sequence[FactsRow]) -> dict[int, JobState]:
+    """Return steps whose job ended although nothing says how, each with the state of the job."""
+    current: dict[UUID, int] = {}
+    for step in steps:
+        if step.state.is_being_undone and step.undo_job is not None:
+            current[UUID(step.undo_job)] = step.number
+        elif step.state.is_uncertain or step.state is StepState.PENDING:
+            current[UUID(step.job)] = step.number
+    ended = await app.run(lambda store: _ended(store, current))
+    return {
+        current[job]: state
+        for job, state in ended.items()
+        if state in (JobState.DEAD, JobState.CANCELLED)
+    }
+
+
+async def _ended(store: Store, jobs: Iterable[UUID]) -> dict[UUID, JobState]:
+    states = {job: (await store.job(job)).state for job in jobs}
+    return {
+        job: state
+        for job, state in states.items()
+        if state in (JobState.DEAD, JobState.CANCELLED, JobState.DONE)
+    }

@@ -1,0 +1,419 @@
+"""A group that runs in memory: a small engine, nodes that fail, workers that die, time by hand.
+
+It carries out what ``inturn.groups.decide`` says, as the real jobs do, and judges what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from inturn.groups import decide
+from inturn.groups.decide import Facts, Happened, Move, Standing, Then
+from inturn.groups.model import Effect, GroupState, StepState
+from inturn.groups.plan import Graph, backwards
+
+
+class BrokenRule(AssertionError):
+    """A promise of groups was broken; says which."""
+
+
+@dataclass
+class Job:
+    step: int | None  # None: it looks at the whole group
+    is_undo: bool = False
+    after: set[int] = field(default_factory=set)
+    after_failed: set[int] = field(default_factory=set)
+    state: str = "waiting"  # waiting | running | done | dead | cancelled
+    at: float = 0.0
+
+
+class World:
+    """One group, what is really there on its nodes, and the jobs that carry it on."""
+
+    def __init__(self, after: Graph, steps: list[Facts], random: Random, *, trouble: float) -> None:
+        self.after, self.steps, self.random, self.trouble = after, list(steps), random, trouble
+        self.group = Standing(state=GroupState.RUNNING)
+        self.now = 0.0
+        self.there: set[int] = set()
+        self.coming: dict[int, float] = {}  # applied later, although its do has raised
+        self.undo_began = self.pivoted = False
+        self.may_run_again: set[int] = set()  # for a person has looked
+        self.jobs: list[Job] = [Job(number) for number in range(len(steps))]
+        self.job_of = list(range(len(steps)))
+        self.undo_of: dict[int, int] = {}
+        for number, job in enumerate(self.jobs):
+            job.after = set(after[number])
+        sinks = {number for number, one in enumerate(backwards(after)) if not one}
+        self.watchers = [
+            self._add(Job(None, after=sinks)),
+            self._add(Job(None, after_failed=set(range(len(steps))))),
+        ]
+        self.running: dict[int, Iterator[None]] = {}
+
+    # The engine
+
+    def run(self) -> GroupState:
+        """Run until nothing is left to run."""
+        for _ in range(5_000):
+            for number, at in list(self.coming.items()):
+                if at <= self.now:
+                    del self.coming[number]
+                    self.there.add(number)
+            self._release()
+            ready = [
+                number
+                for number, job in enumerate(self.jobs)
+                if job.state == "waiting" and not job.after and not job.after_failed
+                and job.at <= self.now
+            ]  # fmt: skip
+            choices = [*ready, *self.running]
+            if not choices:
+                later = [
+                    job.at
+                    for job in self.jobs
+                    if job.state == "waiting" and not job.after and not job.after_failed
+                ]
+                if not later:
+                    return self._ended()
+                self.now = min([*later, *self.coming.values()])
+                continue
+            self.now += self.random.choice([0.0, 0.1, 1.0])
+            chosen = self.random.choice(choices)
+            if chosen in self.running:
+                self._go_on(chosen)
+            else:
+                self.jobs[chosen].state = "running"
+                self.running[chosen] = self._handler(chosen)
+        raise BrokenRule("a group never ends")
+
+    def _go_on(self, number: int) -> None:
+        job = self.jobs[number]
+        if self.random.random() < 0.15 * self.trouble:  # its worker dies
+            del self.running[number]
+            is_buried = job.step is not None and self.random.random() < 0.1  # after many deaths
+            job.state = "dead" if is_buried else "waiting"
+            return
+        try:
+            next(self.running[number])
+        except StopIteration:
+            del self.running[number]
+
+    def _release(self) -> None:
+        for job in self.jobs:
+            if job.state != "waiting":
+                continue
+            if any(self.jobs[one].state == "cancelled" for one in job.after):
+                raise BrokenRule("a job waits for one that was cancelled, and is buried for it")
+            job.after = {one for one in job.after if self.jobs[one].state != "done"}
+            if job.after_failed:
+                states = {self.jobs[one].state for one in job.after_failed}
+                if states & {"dead", "cancelled"}:
+                    job.after_failed = set()
+                elif states == {"done"}:
+                    job.state = "cancelled"
+
+    def _add(self, job: Job) -> int:
+        self.jobs.append(job)
+        return len(self.jobs) - 1
+
+    def _cancel(self, number: int) -> None:
+        if self.jobs[number].state == "waiting":
+            self.jobs[number].state = "cancelled"
+
+    # What jobs do
+
+    def _handler(self, number: int) -> Iterator[None]:
+        job = self.jobs[number]
+        if job.step is None:
+            yield
+            self._turn(number)
+        else:
+            yield from self._undo(number, job.step) if job.is_undo else self._do(number, job.step)
+
+    def _do(self, job: int, step: int) -> Iterator[None]:
+        move = decide.next_move(self.group, self.steps[step])
+        if move is Move.NOTHING:
+            self.jobs[job].state = "done"
+            return
+        if move is Move.LATER:
+            self._later(job, 1.0)
+            return
+        if move is Move.CONFIRM:
+            for before in self.after[step]:
+                if not self.steps[before].has_verify:
+                    continue
+                yield
+                happened = self._asked(before)
+                if happened is not Happened.APPLIED:
+                    failed = happened is Happened.ASK_FAILED
+                    self._settle(job, step, happened if failed else Happened.UNCONFIRMED)
+                    return
+            if decide.next_move(self.group, self.steps[step]) is not Move.CONFIRM:
+                self.jobs[job].state = "done"
+                return
+            self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
+        happened = Happened.RAISED
+        if move is not Move.ASK:
+            self.steps[step] = decide.begun(self.steps[step])
+            yield
+            happened = self._act(step)
+            yield
+            if self._settle(job, step, happened):
+                return
+        yield
+        self._settle(job, step, self._asked(step))
+
+    def _settle(self, job: int, step: int, happened: Happened) -> bool:
+        outcome = decide.after(self.group, self.steps[step], happened)
+        self.steps[step] = outcome.facts
+        if outcome.group is not None:
+            self.group = msgspec.structs.replace(self.group, state=outcome.group)
+        return self._job_then(job, outcome.then)
+
+    def _undo(self, job: int, step: int) -> Iterator[None]:
+        if self.undo_of.get(step) != job:
+            self.jobs[job].state = "done"
+            return
+        move = decide.next_undo(self.group, self.steps[step])
+        if move is Move.NOTHING:
+            self.jobs[job].state = "done"
+            return
+        if move is Move.LATER:
+            self._later(job, 1.0)
+            return
+        if move is Move.RUN:
+            self.steps[step] = decide.undo_begun(self.steps[step])
+            yield
+            happened = self._act_undo(step)
+            yield
+            if self._settle_undo(job, step, happened):
+                return
+        yield
+        self._settle_undo(job, step, self._asked(step))
+
+    def _settle_undo(self, job: int, step: int, happened: Happened) -> bool:
+        outcome = decide.after_undo(self.steps[step], happened)
+        self.steps[step] = outcome.facts
+        return self._job_then(job, outcome.then)
+
+    def _job_then(self, job: int, then: Then) -> bool:
+        match then:
+            case Then.ASK:
+                return False
+            case Then.DONE:
+                self.jobs[job].state = "done"
+            case Then.BURY:
+                self.jobs[job].state = "dead"
+            case _:
+                self._later(job, self.random.choice([0.0, 2.0]))
+        return True
+
+    def _later(self, job: int, seconds: float) -> None:
+        self.jobs[job].state, self.jobs[job].at = "waiting", self.now + seconds
+
+    def _turn(self, number: int) -> None:
+        gone = set()
+        for step, facts in enumerate(self.steps):
+            job = self.undo_of[step] if facts.state.is_being_undone else self.job_of[step]
+            if self.jobs[job].state in ("dead", "cancelled"):
+                gone.add(step)
+        turn = decide.turn(self.group, self.steps, self.after, gone=gone)
+        self.jobs[number].state = "done"
+        self.group = msgspec.structs.replace(self.group, state=turn.state)
+        for step, state in turn.steps.items():
+            self.steps[step] = msgspec.structs.replace(self.steps[step], state=state)
+        if not turn.only_deaths:
+            for one in self.watchers:
+                self._cancel(one)
+        for step in turn.cancel:
+            self._cancel(self.job_of[step])
+        self._undo_anew(turn.undo)
+        if turn.watch:
+            self._watch(turn)
+
+    def _undo_anew(self, undo: dict[int, list[int]]) -> None:
+        for step in undo:
+            if step in self.undo_of:
+                self._cancel(self.undo_of[step])
+        for step in undo:
+            self.undo_of[step] = self._add(Job(step, is_undo=True))
+        for step, waits in undo.items():
+            self.jobs[self.undo_of[step]].after = {self.undo_of[one] for one in waits}
+
+    def _watch(self, turn: decide.Turn) -> None:
+        jobs = {
+            self.undo_of[one] if self.steps[one].state.is_being_undone else self.job_of[one]
+            for one in turn.watch
+        }
+        if turn.only_deaths:
+            self.watchers[1:] = [self._add(Job(None, after_failed=jobs))]
+        else:
+            self.watchers = [
+                self._add(Job(None, after=set(jobs))),
+                self._add(Job(None, after_failed=set(jobs))),
+            ]
+
+    # What a person does
+
+    def ask_undo(self) -> bool:
+        """Undo the group, whether or not it is done."""
+        if decide.why_not_undo(self.group) is not None:
+            return False
+        self.group = msgspec.structs.replace(self.group, state=GroupState.STOPPING)
+        self._add(Job(None))
+        return True
+
+    def retry(self, step: int) -> bool:
+        """Try a step again."""
+        facts = decide.retried(self.group, self.steps[step])
+        if facts is None:
+            return False
+        self.steps[step] = facts
+        self.may_run_again.add(step)
+        if self.group.has_begun_irreversible:
+            failed = any(one.state.is_failed for one in self.steps)
+            state = GroupState.STUCK if failed else GroupState.RUNNING
+            self.jobs[self.job_of[step]].state = "waiting"
+        else:
+            state = GroupState.UNDOING
+            states = [one.state for one in self.steps]
+            self._undo_anew(decide.undo_anew(states, self.after, step))
+        self.group = msgspec.structs.replace(self.group, state=state)
+        if state is GroupState.UNDOING:
+            watch = [n for n, one in enumerate(self.steps) if one.state.is_being_undone]
+            for one in self.watchers:
+                self._cancel(one)
+            self._watch(decide.Turn(state=state, watch=watch))
+        return True
+
+    def skip(self, step: int) -> bool:
+        """Leave a step as it is."""
+        facts = decide.skipped(self.group, self.steps[step])
+        if facts is None:
+            return False
+        self.steps[step] = facts
+        states = [one.state for one in self.steps]
+        if self.group.has_begun_irreversible:
+            failed = any(one.state.is_failed for one in self.steps)
+            state = GroupState.STUCK if failed else GroupState.RUNNING
+            self.jobs[self.job_of[step]].state = "waiting"
+        else:
+            state = decide.state_back(states)
+        self.group = msgspec.structs.replace(self.group, state=state)
+        return True
+
+    # Nature
+
+    def _act(self, step: int) -> Happened:
+        facts = self.steps[step]
+        if self.undo_began:
+            raise BrokenRule(f"step {step} ran although the undo of its group had begun")
+        for before in self.after[step]:
+            if before not in self.there and self.steps[before].state is not StepState.SKIPPED:
+                raise BrokenRule(f"step {step} ran before {before}, which it comes after")
+        is_there = step in self.there or step in self.coming
+        if is_there and not (facts.idempotent or step in self.may_run_again):
+            raise BrokenRule(f"step {step} ran again without being verified, and was applied")
+        if facts.irreversible:
+            self.pivoted = True
+        match self._nature():
+            case "rejected":
+                return Happened.REJECTED
+            case "unreachable":
+                return Happened.NOT_BEGUN
+            case "raised":
+                return Happened.RAISED
+            case "applied and raised":
+                self.there.add(step)
+                return Happened.RAISED
+            case "timed out":
+                self.coming[step] = self.now + 5.0
+                return Happened.RAISED
+        self.there.add(step)
+        return Happened.RETURNED
+
+    def _act_undo(self, step: int) -> Happened:
+        if self.pivoted:
+            raise BrokenRule(f"step {step} was undone although an irreversible step had begun")
+        self.undo_began = True
+        for follower in self._followers(step):
+            if self.steps[follower].state.is_being_undone or self.steps[follower].state in (
+                StepState.APPLIED, StepState.POSSIBLY_APPLIED,
+            ):  # fmt: skip
+                raise BrokenRule(f"undo order: {step} was undone before {follower}, after it")
+        match self._nature():
+            case "rejected":
+                return Happened.REJECTED
+            case "unreachable":
+                return Happened.NOT_BEGUN
+            case "raised":
+                return Happened.RAISED
+            case "applied and raised":
+                self._remove(step)
+                return Happened.RAISED
+        self._remove(step)
+        return Happened.RETURNED
+
+    def _remove(self, step: int) -> None:
+        self.there.discard(step)
+        self.coming.pop(step, None)
+
+    def _asked(self, step: int) -> Happened:
+        if not self.steps[step].has_verify:
+            return Happened.CANNOT_TELL
+        trouble = self.random.random() / self.trouble if self.trouble else 1.0
+        if trouble < 0.1:
+            return Happened.ASK_FAILED
+        if trouble < 0.15:
+            return Happened.CANNOT_TELL
+        if step in self.coming:
+            return decide.ANSWERS[Effect.RUNNING]
+        return decide.ANSWERS[Effect.APPLIED if step in self.there else Effect.NOT_APPLIED]
+
+    def _nature(self) -> str:
+        if self.random.random() > 0.5 * self.trouble:
+            return "good"
+        return self.random.choice(
+            ["rejected", "unreachable", "raised", "applied and raised", "timed out"]
+        )
+
+    def _followers(self, step: int) -> set[int]:
+        direct = backwards(self.after)
+        found: set[int] = set()
+        wanted = [step]
+        while wanted:
+            for one in direct[wanted.pop()]:
+                if one not in found:
+                    found.add(one)
+                    wanted.append(one)
+        return found
+
+    # The end
+
+    def _ended(self) -> GroupState:
+        state, states = self.group.state, [step.state for step in self.steps]
+        numbers = range(len(states))
+        if state is GroupState.DONE:
+            missing = [n for n in numbers if n not in self.there and states[n] != "skipped"]
+            if missing:
+                raise BrokenRule(f"the group is done, and steps {missing} are not there")
+        elif state is GroupState.UNDONE:
+            left = [n for n in self.there | set(self.coming) if states[n] != "undo_skipped"]
+            if left:
+                raise BrokenRule(f"the group is undone, and steps {left} are still there")
+        elif state is GroupState.STUCK:
+            failed = [n for n in numbers if states[n].is_failed or states[n] == "not_undone"]
+            if not failed:
+                raise BrokenRule("the group is stuck, and does not say on what")
+            if not self.group.has_begun_irreversible:
+                forgotten = {*self.there, *self.coming} - set(failed)
+                forgotten = {n for n in forgotten if states[n] != "undo_skipped"}
+                if forgotten:
+                    raise BrokenRule(f"steps {forgotten} are still there and are not listed")
+        else:
+            raise BrokenRule(f"nothing runs any more, and the group is {state}: {states}")
+        return state
