@@ -17,6 +17,20 @@ PRINTED = {
         'order {"number":1}, attempt 1\norder {"number":2}, attempt 1\nmail null, attempt 1\n'
     ),
     "executor.py": "bob [1, 2, 3]\neve 3 writes\nann [1, 2, 3]\n",
+    "groups.py": (
+        "a worker was killed while it copied; another goes on\n"
+        "move-users is undone, for step 'quota' failed: Reject: IntegrityError: CHECK constraint "
+        "failed: used <= 3\n"
+        "  table    on east     undone\n"
+        "  rows     on east     undone\n"
+        "  index    on east     undone\n"
+        "  switch   on router   undone\n"
+        "  quota    on router   not_applied\n"
+        "  drop     on west     cancelled\n"
+        "west: 20 users\n"
+        "east: 0 tables\n"
+        "router: users are on west\n"
+    ),
     "payments.py": "4 payments are accepted\n",
     "testing.py": "dear ann, your basket waits\n",
 }
