@@ -20,7 +20,6 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.queue.job import Call
 from inturn.queue.transaction import AppTransaction
-from inturn.store.store import Store
 
 QUEUE = "groups"
 STEP, UNDO, TURN = "groups.step", "groups.undo", "groups.turn"
@@ -161,18 +160,9 @@ async def _gone(app: App, steps: Sequence[FactsRow]) -> dict[int, JobState]:
             current[UUID(step.undo_job)] = step.number
         elif step.state.is_uncertain or step.state is StepState.PENDING:
             current[UUID(step.job)] = step.number
-    ended = await app.run(lambda store: _ended(store, current))
+    ended = await app.run(lambda store: store.ended(current))
     return {
         current[job]: state
         for job, state in ended.items()
         if state in (JobState.DEAD, JobState.CANCELLED)
-    }
-
-
-async def _ended(store: Store, jobs: Iterable[UUID]) -> dict[UUID, JobState]:
-    states = {job: (await store.job(job)).state for job in jobs}
-    return {
-        job: state
-        for job, state in states.items()
-        if state in (JobState.DEAD, JobState.CANCELLED, JobState.DONE)
     }
