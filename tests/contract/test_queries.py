@@ -12,6 +12,7 @@ import pytest_asyncio
 from inturn.model.clock import ManualClock
 from inturn.model.errors import BadInput
 from inturn.model.ids import new_id
+from inturn.store.address import connect
 from inturn.store.queries import SLICE_BYTES, Query
 from inturn.store.store import Store
 from tests.contract.support import enqueue, job, run_all
@@ -147,3 +148,20 @@ async def test_what_the_database_says_of_a_query_is_told(store: Store) -> None:
     with pytest.raises(Exception, match=r"(?i)unique"):
         await add(store, one)
     assert await store.read(ITEMS, name=None) == [one]
+
+
+@pytest.mark.parametrize("store_kind", ["sqlite"], indirect=True)
+async def test_in_memory_where_there_is_one_connection_a_read_cannot_write_either() -> None:
+    memory = connect("sqlite:///:memory:")
+    await memory.open()
+    await memory.migrate([SCHEMA])
+    [one, two] = items(2)
+    await add(memory, one)
+    with pytest.raises(BadInput, match="Run it in a transaction"):
+        await memory.read(SELL, id=one.id)
+    async with memory.transaction() as t:
+        await t.run_many(ADD_ITEMS, [two])
+        assert await memory.read(ITEMS, name=None) == [one, two]
+        [sold] = await t.run(SELL, id=one.id)
+    assert sold in await memory.read(ITEMS, name=None)
+    await memory.close()
