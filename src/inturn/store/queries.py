@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import Enum
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args, overload
 from uuid import UUID
 
@@ -136,13 +137,13 @@ def plain(value: Any) -> Any:
 
 
 def slices(rows: Iterable[Any], micros: Callable[[datetime], int] | None = None) -> Iterator[str]:
-    """Yield rows, Structs or dicts, as texts of JSON arrays of bounded size.
+    """Yield rows, all Structs of one type or all dicts, as texts of JSON arrays of bounded size.
 
     ``micros``: turns a time into what the engine keeps; without it times are written as text.
     """
     rows = listed("rows", rows)
     if micros is not None:
-        rows = [_with_times_kept(row, micros) for row in rows]
+        rows = _with_times_kept(rows, micros)
     for first in range(0, len(rows), SLICE_ROWS):
         yield from _sliced(rows[first : first + SLICE_ROWS])
 
@@ -157,18 +158,28 @@ def _sliced(rows: list[Any]) -> Iterator[str]:
         yield from _sliced(rows[half:])
 
 
-def _with_times_kept(row: Any, micros: Callable[[datetime], int]) -> Any:
-    if isinstance(row, dict):
-        fields = [name for name, value in row.items() if isinstance(value, datetime)]
-    else:
-        sort: Any = type(row)
-        fields = [name for name in time_fields(sort) if getattr(row, name) is not None]
+def _with_times_kept(rows: list[Any], micros: Callable[[datetime], int]) -> list[Any]:
+    """Return rows with their times as the engine keeps them. Most rows of most tables have none."""
+    if not rows or isinstance(rows[0], dict):
+        return [
+            _kept(row, micros) if any(isinstance(one, datetime) for one in row.values()) else row
+            for row in rows
+        ]
+    sort: Any = type(rows[0])
+    fields = tuple(time_fields(sort))
     if not fields:
-        return row
-    kept = dict(row) if isinstance(row, dict) else msgspec.structs.asdict(row)
-    for name in fields:
-        kept[name] = micros(kept[name])
-    return kept
+        return rows
+    times = attrgetter(*fields)
+    nothing = None if len(fields) == 1 else (None,) * len(fields)
+    return [
+        row if times(row) == nothing else _kept(msgspec.structs.asdict(row), micros) for row in rows
+    ]
+
+
+def _kept(row: dict[str, Any], micros: Callable[[datetime], int]) -> dict[str, Any]:
+    return {
+        name: micros(value) if isinstance(value, datetime) else value for name, value in row.items()
+    }
 
 
 # Rows on their way out

@@ -90,7 +90,8 @@ class Transaction:
         return await self._run(query, parameters)
 
     async def run_many(self, query: Query[Any], rows: Iterable[Any]) -> None:
-        """Run a query over many rows, Structs or dicts, at a fraction of the cost of one by one.
+        """Run a query over many rows, Structs of one type or dicts, at a fraction of the cost of
+        one by one.
 
         Its text reads one parameter, ``:rows``, as a JSON array: ``json_each(:rows)`` in SQLite,
         ``jsonb_to_recordset(:rows) as r(id text, …)`` in PostgreSQL. It is run once for each slice
