@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from bench import own_rows
+from bench import limits, own_rows
 from bench.command import Command, Measurement
 from bench.conditions import conditions
 
 MEASUREMENTS = (
     Measurement("run-many-sqlite", own_rows.run_many_sqlite, postgres=False),
     Measurement("run-many-postgres", own_rows.run_many_postgres),
+    Measurement("running-max", limits.running_max),
+    Measurement("rate", limits.rate),
+    Measurement("replay-none", limits.replay_none),
 )
 
 if __name__ == "__main__":

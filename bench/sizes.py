@@ -22,6 +22,9 @@ class Sizes:
     drain_keys: int  # of the load with very many keys, two jobs each
     enqueue_jobs: int
     own_rows: int  # of an application, written in one transaction
+    limit_seconds: float
+    rate_seconds: float
+    replay_jobs: int
     held_seconds: float
     held_window_seconds: float
     held_warm_seconds: float
@@ -56,6 +59,9 @@ FULL = Sizes(
     drain_keys=50_000,
     enqueue_jobs=100_000,
     own_rows=100_000,
+    limit_seconds=20,
+    rate_seconds=60,
+    replay_jobs=60_000,
     held_seconds=60,
     held_window_seconds=5,
     held_warm_seconds=2,
@@ -90,6 +96,9 @@ QUICK = Sizes(
     drain_keys=5_000,
     enqueue_jobs=10_000,
     own_rows=5_000,
+    limit_seconds=2,
+    rate_seconds=10,
+    replay_jobs=10_000,
     held_seconds=10,
     held_window_seconds=2,
     held_warm_seconds=1,

@@ -32,8 +32,14 @@ from inturn.store.sqlite.waiters import woken
 _RANK_LAST = 2**63 - 1
 
 
-def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list[Claim], int]:
-    """Lease jobs of a queue; return also how often the queue was woken so far."""
+def claim(
+    connection: sqlite3.Connection, now: Micros, wish: Wish, *, woken_before: int | None = None
+) -> tuple[list[Claim], int]:
+    """Lease jobs of a queue; return also how often the queue was woken so far.
+
+    ``woken_before``: how often before this transaction, which has settled jobs. If no place is
+    left in a queue with limits, nobody need look for those that are free now.
+    """
     row = find_queue(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
@@ -47,9 +53,10 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
         until=now + micros_of_seconds(wish.lease_seconds),
         kinds=None if wish.kinds is None else msgspec.json.encode(sorted(wish.kinds)).decode(),
     )
-    jobs_max = wish.jobs_max
+    jobs_max = places = wish.jobs_max
     if row.is_limited:
-        jobs_max = min(jobs_max, limits.places(connection, now, row))
+        places = limits.places(connection, now, row)
+        jobs_max = min(jobs_max, places)
     claims = _claim_suspects(claimer, min(wish.suspects_max, jobs_max))
     room = jobs_max - len(claims)
     if room:
@@ -61,7 +68,11 @@ def claim(connection: sqlite3.Connection, now: Micros, wish: Wish) -> tuple[list
         behind = claim_parked(claimer, room, rank_max=_RANK_LAST) if room and runs else []
         claims += [*ahead, *runs, *behind]
     if row.is_limited:
-        limits.start(connection, now, row, sum(len(one.jobs) for one in claims))
+        started = sum(len(one.jobs) for one in claims)
+        limits.start(connection, now, row, started)
+        if started == places and woken_before is not None:
+            statement = "update depth set woken = ? where queue = ?"
+            connection.execute(statement, (woken_before, row.name))
     return claims, woken(connection, wish.queue)
 
 

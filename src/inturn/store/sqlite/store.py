@@ -57,7 +57,7 @@ from inturn.store.sqlite.leases import extend
 from inturn.store.sqlite.reader import READERS, Readers
 from inturn.store.sqlite.rows import Micros, micros
 from inturn.store.sqlite.transaction import SqliteTransaction
-from inturn.store.sqlite.waiters import Waiters
+from inturn.store.sqlite.waiters import Waiters, woken
 from inturn.store.sqlite.writer import Result, Work, Writer
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
@@ -197,8 +197,9 @@ class SqliteStore(Store):
 
     async def _turn(self, settling: Settling, wish: Wish) -> list[Claim]:
         def work(connection: sqlite3.Connection, now: Micros) -> tuple[list[Claim], int]:
+            before = woken(connection, wish.queue)
             settle.settle(connection, now, settling)
-            return claim.claim(connection, now, wish)
+            return claim.claim(connection, now, wish, woken_before=before)
 
         return self._seen(wish, *await self._write(work))
 

@@ -23,7 +23,8 @@ declare
     v_left integer := p_jobs_max;
     v_best timestamptz;
     v_count integer;
-    v_places integer;  -- of a queue with limits
+    v_places bigint;  -- of a queue with limits
+    v_most integer;  -- so many of them
     q record;  -- the queue, and what else there is to look after, or to claim, than lanes
     v_else boolean;
     v_lane bigint;
@@ -52,12 +53,13 @@ begin
     end if;
 
     if q.limited then
-        select least(v_left, p.places), p.at into v_left, v_now
+        select p.places, p.at into v_places, v_now
         from inturn.places(p_queue, q.running_max, q.rate, q.rate_seconds, p_now) p;
+        v_left := least(v_left, v_places);
         if v_left = 0 then
             return;
         end if;
-        v_places := v_left;
+        v_most := v_left;
         v_until := v_now + make_interval(secs => p_lease_seconds);
         v_else := true;  -- who holds the row of limited waits for nobody
     end if;
@@ -122,7 +124,10 @@ begin
         v_left := v_left - v_count;
     end if;
     if q.limited then
-        perform inturn.note_starts(p_queue, q.rate, v_places - v_left, v_now);
+        perform inturn.note_starts(p_queue, q.rate, v_most - v_left, v_now);
+        if p_lanes is not null and v_places > v_most - v_left then
+            perform pg_notify('inturn', p_queue);  -- the settle of this turn has left it to us
+        end if;
     end if;
 end $$;
 

@@ -6,6 +6,9 @@
 -- either the lease is ours until this commits, or it is gone and the call writes nothing. What
 -- waits for the jobs is locked next: who has that may wait for a tail, and this tries some later.
 --
+-- p_claims: a claim from this queue follows in the same transaction. If a place of the queue is free
+-- now, it takes it, or tells those who wait.
+--
 -- The functions below have their plans made as this one, which calls them, has its own made.
 create or replace function inturn.settle(
     p_tokens bigint[], p_counts bigint[],
@@ -13,7 +16,7 @@ create or replace function inturn.settle(
     p_keyed_tokens bigint[], p_keyed_lanes bigint[], p_keyed_firsts bigint[],
     p_keyed_lasts bigint[],
     p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb,
-    p_worker text, p_now timestamptz, p_within boolean
+    p_worker text, p_now timestamptz, p_within boolean, p_claims text default null
 ) returns integer language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -32,7 +35,8 @@ begin
     if exists (select from inturn.limited) then
         v_freed := array(
             select distinct l.queue
-            from inturn.lease l where l.token = any(p_tokens) and l.limited);
+            from inturn.lease l
+            where l.token = any(p_tokens) and l.limited and l.queue is distinct from p_claims);
     end if;
     if p_others is not null then
         perform inturn.hold(p_tokens);
