@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from inturn.model.lane import QueueSettings, Replay
 from tests.processes.jobs import count, count_on_thread, hold
 from tests.processes.support import Place, is_in_turn, until
 
@@ -62,6 +63,26 @@ def test_each_key_keeps_its_order_while_workers_are_killed(place: Place) -> None
         assert is_in_turn(place.effects(name=key))
         assert {one.number for one in place.effects(name=key)} == set(range(jobs))
     assert {one.number for one in place.effects(name="open")} == set(range(jobs))
+
+
+def test_without_replay_no_job_runs_again_once_its_successor_has_begun(place: Place) -> None:
+    """(B-06)"""
+    settings = QueueSettings(replay=Replay.NONE)
+    place.store(lambda store: store.configure("default", settings))
+    options = ("--concurrency", "3", "--lease", "1s", "--sweep", "200ms")
+    workers = [place.work(*options) for _ in range(2)]
+    keys, jobs = KEYS[:4], 100
+    place.submit(*(count.using(key=key).call(key, n, 0.01) for n in range(jobs) for key in keys))
+    for _ in range(3):
+        victim = place.who_ran(workers)
+        victim.kill()
+        workers.remove(victim)
+        workers.append(place.work(*options))
+    place.until_done()
+    for key in keys:
+        ran = [one.number for one in place.effects(name=key)]
+        assert ran == sorted(ran), f"{key} went back"
+        assert set(ran) == set(range(jobs))
 
 
 def test_a_batch_that_waits_its_turn_keeps_its_lease(place: Place) -> None:

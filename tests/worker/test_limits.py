@@ -12,7 +12,7 @@ import pytest
 from inturn.queue.app import App
 from tests.worker.conftest import until, working
 
-WORKERS = 4
+WORKERS = 10
 
 
 class Seen:
