@@ -6,8 +6,8 @@
 -- either the lease is ours until this commits, or it is gone and the call writes nothing. What
 -- waits for the jobs is locked next: who has that may wait for a tail, and this tries some later.
 --
--- p_claims: a claim from this queue follows in the same transaction. If a place of the queue is free
--- now, it takes it, or tells those who wait.
+-- p_claims: a claim from this queue follows in the same transaction. If a place of the queue is
+-- free now, it takes it, or tells those who wait.
 --
 -- The functions below have their plans made as this one, which calls them, has its own made.
 create or replace function inturn.settle(
