@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,18 @@ def test_an_app_imports_no_application_before_it_is_used() -> None:
         "assert not set(ours) & set(sys.modules), sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+async def test_a_worker_attaches_the_applications_whose_tables_the_store_has(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path}/work.db"
+    async with App(url) as without:
+        await Worker(without).run(until_empty=True)
+        assert without.extensions == {}
+    await App(url).migrate()  # makes the tables of what is installed
+    async with App(url) as app:
+        worker = Worker(app)
+        await worker.run(until_empty=True)
+        assert {"inturn.groups", "inturn.poll"} <= set(app.extensions)
+        assert set(worker.kinds) == set(app.jobs)
