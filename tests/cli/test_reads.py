@@ -22,6 +22,7 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.store import Store
 from tests.cli.support import Cli, bury, halt_lane, settle_next
+from tests.poll.declared import declared_app, fire_once
 
 SHAPES = Path(__file__).parents[2] / "docs/reference/json.md"
 
@@ -243,6 +244,7 @@ def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
     worker = WorkerView(id="w1", host="h", pid=1, version="1", queues=("mail",), kinds=("send",))
     cli.store(lambda store: store.beat(worker))
     cli("queues", "set", "gone")
+    fire_once(declared_app(cli.url))
     calls = {
         "submit": ("submit", "k"),
         "status": ("status",),
@@ -261,6 +263,15 @@ def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
         "queues drop": ("queues", "drop", "gone"),
         "jobs retry": ("jobs", "retry", job),
         "jobs cancel": ("jobs", "cancel", job, "--by", "ann"),
+        "schedules list": ("schedules", "list"),
+        "schedules run": ("schedules", "run", "report"),
+        "schedules pause": ("schedules", "pause", "report", "--by", "ann"),
+        "schedules resume": ("schedules", "resume", "report"),
+        "poll list": ("poll", "list"),
+        "poll status": ("poll", "status", "consignments"),
+        "poll run": ("poll", "run", "consignments"),
+        "poll reconcile": ("poll", "reconcile", "consignments"),
+        "poll reset": ("poll", "reset", "consignments"),
         "store migrate": ("store", "migrate"),
         "store check": ("store", "check"),
         "store prune": ("store", "prune"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -185,6 +186,54 @@ async def test_what_cannot_be_a_schedule_is_refused_where_it_is_declared(app: in
     with pytest.raises(inturn.BadInput, match="two schedules 'greet'"):
         app.every("5m", arguments={"name": "bob"})(greet)
     app.every("5m", arguments={"name": "bob"}, name="greet bob")(greet)
+
+
+async def test_a_full_queue_holds_up_its_own_schedules_only(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    hourly(app)
+    app.queue("reports", depth_max=1)
+
+    @app.every("1h")
+    @app.job
+    def other() -> None:
+        """Do nothing."""
+
+    store, worker = await app.lend(), firing(app)
+    await store.declare(app.connections.declared)
+    await worker.step(store)
+    for _ in range(2):
+        clock.advance(3_600)
+        with suppress(inturn.QueueFull):
+            await worker.step(store)
+    kinds = Counter(view.job.kind for view in (await store.jobs()).rows)
+    assert kinds == {"report": 1, "other": 2}
+    with pytest.raises(inturn.QueueFull):
+        await worker.step(store)
+
+
+async def test_a_worker_fires_what_its_app_declares_and_a_plain_app_has_no_duty(
+    app: inturn.App, url: str
+) -> None:
+    done = asyncio.Event()
+
+    @app.every("1s")
+    @app.job
+    async def tick() -> None:
+        done.set()
+
+    first, second = inturn.Worker(app), inturn.Worker(app)
+    running = [asyncio.create_task(one.run()) for one in (first, second)]
+    async with asyncio.timeout(60):
+        while not done.is_set():
+            await asyncio.sleep(0.05)
+            app.clock.advance(1.0)  # type: ignore[union-attr]
+    first.stop()
+    second.stop()
+    await asyncio.gather(*running)
+    plain = inturn.App(url)
+    plain.extension("poll")
+    assert plain.duties == {}
 
 
 async def test_a_thousand_schedules_fire_at_once(app: inturn.App, clock: ManualClock) -> None:

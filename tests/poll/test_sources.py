@@ -12,9 +12,9 @@ import pytest
 
 import inturn
 from inturn.model.clock import ManualClock
-from inturn.poll import SCHEMA
-from inturn.poll.schedules import declare_sources
+from inturn.model.job import JobState
 from inturn.poll.source import Source
+from inturn.poll.source_rows import WALK_ATTEMPTS_MAX
 from inturn.store.queries import Query
 from tests.poll.outside import Item, Outside
 
@@ -41,11 +41,6 @@ class Followed:
 
         return items
 
-    async def declare(self) -> None:
-        store = await self.app.lend()
-        await store.ensure(SCHEMA)
-        await declare_sources(store, {"items": self.source.run_job.call().new})
-
     async def drain(self) -> None:
         await inturn.Worker(self.app, concurrency=10).run(until_empty=True)
 
@@ -64,9 +59,7 @@ _SHADOW = Query("inturn.poll", "shadows")
 
 @pytest.fixture
 async def followed(app: inturn.App) -> Followed:
-    made = Followed(app, Outside())
-    await made.declare()
-    return made
+    return Followed(app, Outside())
 
 
 async def test_the_shadow_follows_inserts_updates_and_deletes(followed: Followed) -> None:
@@ -162,7 +155,8 @@ async def test_runs_of_one_source_never_overlap(followed: Followed) -> None:
     followed.source._fetch = slowly
     followed.outside.put(*(f"i{number}" for number in range(30)))
     store = await followed.app.lend()
-    await store.enqueue([followed.source.run_job.call().new for _ in range(4)])
+    await followed.source.run()
+    await store.enqueue([followed.source.run_job.call().new for _ in range(3)])
     await followed.drain()
     assert most == 1
     assert await followed.shadow() == followed.outside.living
@@ -199,7 +193,6 @@ async def test_a_cursor_that_is_gone_fails_or_begins_anew_as_the_source_says(
     app: inturn.App, clock: ManualClock
 ) -> None:
     followed = Followed(app, Outside(), on_cursor_gone="restart")
-    await followed.declare()
     followed.outside.put(*"abc")
     await followed.poll()
     followed.outside.version = 0  # it was set up anew
@@ -224,12 +217,72 @@ async def test_reset_reads_all_again_and_tells_nothing_that_was_told(followed: F
     assert len(followed.told) == 3
 
 
+async def test_a_page_without_a_cursor_leaves_the_cursor_where_it_was(followed: Followed) -> None:
+    followed.outside.put("a", "b")
+    await followed.poll()
+    followed.outside.put("c")
+    fetch = followed.outside.page
+    followed.outside.page = lambda cursor: inturn.Page(fetch(cursor).items, None)  # type: ignore[method-assign]
+    await followed.poll()
+    assert (await followed.source.status()).cursor == "2"
+    assert await followed.shadow() == followed.outside.living
+
+
+async def test_a_source_that_is_rejected_is_tried_again_and_leaves_no_dead_letter(
+    followed: Followed, clock: ManualClock
+) -> None:
+    followed.outside.put("a")
+    await followed.poll()
+    succeeded_at = (await followed.source.status()).succeeded_at
+    clock.advance(60)
+    followed.outside.error = inturn.Reject("HTTP 404")
+    ticket = await followed.source.run()
+    await followed.drain()
+    status = await followed.source.status()
+    assert "HTTP 404" in (status.error or "")
+    assert status.succeeded_at == succeeded_at
+    assert status.failing_since == clock.now()
+    store = await followed.app.lend()
+    assert (await store.job(ticket.id)).state is JobState.RETRYING
+    assert (await followed.source.run()).id == ticket.id  # and no second one behind it
+    followed.outside.error = None
+    clock.advance(300)
+    await followed.drain()
+    assert (await followed.source.status()).failing_since is None
+
+
+async def test_its_queues_behave_as_it_says_and_its_workers_serve_them(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    outside = Outside()
+    outside.put("a")
+
+    @app.source("items", shadow=Item, on_dead="halt")
+    def items(ctx: inturn.Context, cursor: str | None) -> inturn.Page[Item]:
+        assert ctx.attempt == 1
+        return outside.page(cursor)
+
+    @items.on_change(queue="orders", attempts=1)
+    def changed(change: inturn.Change[Item]) -> None:
+        raise ValueError("unknown SKU")
+
+    await items.run()
+    worker = inturn.Worker(app)
+    assert {"poll:items", "orders"} <= set(worker.queues)
+    await worker.run(until_empty=True)
+    queues = {one.name: one for one in await (await app.lend()).queues()}
+    assert queues["poll:items"].settings.suspects == "again"
+    assert queues["changes:items"].settings.on_dead == "halt"
+    assert (await app.sources["items"].status()).dead == 1  # of the queue they are on
+    assert await items.item("a") == outside.items["a"]
+    assert await items.item("b") is None
+
+
 # Reconcile
 
 
 async def test_reconcile_deletes_what_is_gone_and_only_that(app: inturn.App) -> None:
     followed = Followed(app, Outside(keeps_deleted=False))
-    await followed.declare()
     ids = [f"i{number}" for number in range(40)]
     followed.outside.put(*ids)
     await followed.poll()
@@ -260,7 +313,6 @@ async def test_a_walk_that_would_delete_much_is_held_until_a_person_decides(
     app: inturn.App, hard_deletes: bool
 ) -> None:
     followed = Followed(app, Outside(keeps_deleted=False), hard_deletes=hard_deletes)
-    await followed.declare()
     ids = [f"i{number}" for number in range(40)]
     followed.outside.put(*ids)
     await followed.poll()
@@ -280,7 +332,6 @@ async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
     app: inturn.App, clock: ManualClock
 ) -> None:
     followed = Followed(app, Outside(keeps_deleted=False))
-    await followed.declare()
     ids = [f"i{number}" for number in range(40)]
     followed.outside.put(*ids)
     await followed.poll()
@@ -303,6 +354,24 @@ async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
     assert (await followed.source.status()).walk == "done"
     assert followed.outside.requests == 5  # of four pages, one twice
     assert await _known(followed, ids) == set(ids[1:])
+
+
+async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside())
+    followed.outside.error = RuntimeError("the listing is too long")
+    walk = await followed.source.reconcile()
+    await followed.source.run()
+    for _ in range(WALK_ATTEMPTS_MAX):
+        await followed.drain()
+        clock.advance(300)
+    store = await app.lend()
+    assert (await store.job(walk.id)).state is JobState.DEAD
+    followed.outside.error = None
+    followed.outside.put("a")
+    await followed.drain()
+    assert await followed.shadow() == {"a": 1}
 
 
 async def test_what_cannot_be_a_source_is_refused_where_it_is_declared(app: inturn.App) -> None:

@@ -91,6 +91,7 @@ def status(
                 ("changes", f"{one.changes:,} of {count(one.pages, 'page')}"),
                 ("last change", time_text(one.changed_at)),
                 ("last success", time_text(one.succeeded_at)),
+                ("failing since", time_text(one.failing_since)),
                 ("next try", time_text(one.next_try_at)),
                 ("waiting", f"{one.waiting:,}"),
                 ("dead", f"{one.dead:,}"),
@@ -110,7 +111,7 @@ def run(
     """Fetch a source's changes now."""
     session = Session(app, store, as_json)
     ticket = session.run(lambda store: run_source(store, name))
-    _submitted(session, name, ticket.id.hex, f"Source {name!r} is read by job")
+    _submitted(session, name, str(ticket.id), f"Source {name!r} is read by job")
 
 
 @app.command(
@@ -129,7 +130,7 @@ def reconcile(
     """Walk through a whole source; delete what it does not have any more."""
     session = Session(app, store, as_json)
     ticket = session.run(lambda store: reconcile_source(store, name, force=force))
-    _submitted(session, name, ticket.id.hex, f"Source {name!r} is reconciled by job")
+    _submitted(session, name, str(ticket.id), f"Source {name!r} is reconciled by job")
 
 
 @app.command("reset", epilog=examples("inturn poll reset consignments"))

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, check_whole, shown
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.model.job import Ticket
-from inturn.policy.retry import RetryPolicy
+from inturn.policy.retry import Reject, RetryPolicy
 from inturn.poll import SCHEMA
-from inturn.poll.page import Fields
+from inturn.poll.page import Fields, SourceBroken
 from inturn.poll.reconcile import reconcile as reconcile_source
 from inturn.poll.rule import CatchUp, Cron, Every, Rule
+from inturn.poll.run import read
 from inturn.poll.schedules import (
     LOOK_SECONDS,
     Firing,
@@ -40,6 +42,11 @@ NAME_CHARS_MAX = 100
 RETRY = RetryPolicy(attempts_max=bounds.ATTEMPTS_MAX, base_seconds=2.0, cap_seconds=300.0)
 """Of a source's runs: one that fails is tried again, and meanwhile no other begins."""
 
+FETCH_SECONDS_MAX = 300.0
+"""A run that takes longer hangs: by itself it hands over to another long before."""
+
+DUTY = "poll.schedules"
+
 
 class Poll(Extension):
     """The schedules and sources of one app."""
@@ -49,9 +56,8 @@ class Poll(Extension):
         self.declared: dict[str, Schedule] = {}
         self.sources: dict[str, Source] = {}
         self.schedules = Schedules(app)
-        self._firing: Firing | None = None
+        self._firings: WeakKeyDictionary[Store, Firing] = WeakKeyDictionary()  # one a worker
         app.schema(SCHEMA)
-        app.duty("poll.schedules", self._fire, every_seconds=LOOK_SECONDS, alone=False)
 
     def every(
         self,
@@ -108,6 +114,7 @@ class Poll(Extension):
             raise BadInput(
                 f"there are two schedules {name!r} in this app. Give one of them another: name=…."
             )
+        self._see_to_duty()
         self.declared[name] = Schedule(
             name=name, rule=rule, catch_up=catch_up, job=job.call(**arguments).new, alone=alone
         )
@@ -154,6 +161,7 @@ class Poll(Extension):
                 sweep_percent=sweep_percent,
             )
             made.run_job = self._run_job(made)
+            self._see_to_duty()
             self.app.queue(f"poll:{name}", suspects="again")
             self.app.queue(f"changes:{name}", on_dead=on_dead)
             self.sources[name] = made
@@ -167,21 +175,31 @@ class Poll(Extension):
         """Declare the job that reads a source's pages. It is tried until the source answers."""
 
         async def run(ctx: Context, reconcile: bool = False, force: bool = False) -> None:
-            if reconcile:
-                await reconcile_source(source, ctx, force=force)
-            else:
-                await source.read(ctx)
+            try:
+                if reconcile:
+                    await reconcile_source(source, ctx, force=force)
+                else:
+                    await read(source, ctx)
+            except Reject as error:  # a wrong key of the API may be put right: no dead letter
+                raise SourceBroken(f"source {source.name!r} was rejected: {error}") from error
 
         name = f"poll:{source.name}"
-        job = self.app.job(kind=name, queue=name, retry=RETRY, keep_result=None)(run)
-        return job.using(key=source.name)  # runs never overlap
+        declare = self.app.job(
+            kind=name, queue=name, retry=RETRY, timeout=FETCH_SECONDS_MAX, keep_result=None
+        )
+        return declare(run).using(key=source.name)  # runs never overlap
+
+    def _see_to_duty(self) -> None:
+        """Have workers of this app fire: of one that declares nothing they do not."""
+        if DUTY not in self.app.duties:
+            self.app.duty(DUTY, self._fire, every_seconds=LOOK_SECONDS, alone=False)
 
     async def _fire(self, store: Store, held_until: datetime) -> float | None:
         """Fire what is due: each worker does so for what its own app declares."""
-        if self._firing is None:
-            sources = {name: one.run_job.call().new for name, one in self.sources.items()}
-            self._firing = Firing(self.declared.values(), sources)
-        return await self._firing.step(store)
+        if store not in self._firings:
+            sources = [one.declaration for one in self.sources.values()]
+            self._firings[store] = Firing(self.declared.values(), sources)
+        return await self._firings[store].step(store)
 
 
 class Schedules:

@@ -7,11 +7,21 @@ is deleted only after its last page, and only if that is not suspiciously much.
 from __future__ import annotations
 
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 import msgspec
 
-from inturn.poll.page import ChangeKind, Shadow, ShadowChange
+from inturn.poll.page import ChangeKind, CursorGone, Shadow, ShadowChange
+from inturn.poll.run import (
+    RUN_SECONDS_MAX,
+    compared,
+    fetch,
+    is_ours,
+    jobs_of,
+    row_of,
+    write,
+)
 from inturn.poll.source import Source
 from inturn.poll.source_rows import (
     COUNT_SHADOWS,
@@ -19,10 +29,10 @@ from inturn.poll.source_rows import (
     MARK_SHADOWS,
     MISSING_SHADOWS,
     PASS_MOVED,
-    SOURCE,
     PassState,
     SourceRow,
 )
+from inturn.poll.sources import submit_run
 from inturn.queue.context import Context
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
@@ -33,13 +43,17 @@ _json = msgspec.json.Encoder()
 async def reconcile(source: Source, ctx: Context, *, force: bool) -> None:
     """Go on with the walk that is under way, or begin one; then sweep.
 
-    A walk that is held goes on only with ``force``. It ends where it finds that somebody else has
-    written: it is tried again, from where it is.
+    A walk that is held goes on only with ``force``. Where somebody else has written, its page is
+    fetched again.
     """
     store = await source.app.lend()
     asked: set[str | None] = set()
+    ends_at = monotonic() + RUN_SECONDS_MAX
     while True:
-        row = await _row(source, store)
+        row = await row_of(source, store)
+        if monotonic() > ends_at and row.pass_state in (PassState.WALKING, PassState.SWEEPING):
+            await submit_run(store, row, reconcile=True)
+            return
         match row.pass_state:
             case PassState.WALKING:
                 await _walk_a_page(source, ctx, store, row, asked)
@@ -52,34 +66,45 @@ async def reconcile(source: Source, ctx: Context, *, force: bool) -> None:
                 return
             case _:
                 asked = set()
-                await _move(
-                    source,
-                    store,
-                    row,
-                    number=row.number + 1,
-                    pass_state=PassState.WALKING,
-                    pass_cursor=None,
-                    pass_began_at=await store.now(),
-                    pass_ended_at=None,
-                    pass_swept=0,
-                    pass_missing=0,
-                )
+                await _begin(source, store, row)
+
+
+async def _begin(source: Source, store: Store, row: SourceRow) -> None:
+    await _move(
+        source,
+        store,
+        row,
+        number=row.number + 1,
+        pass_state=PassState.WALKING,
+        pass_cursor=None,
+        pass_began_at=await store.now(),
+        pass_ended_at=None,
+        pass_swept=0,
+        pass_missing=0,
+    )
 
 
 async def _walk_a_page(
     source: Source, ctx: Context, store: Store, row: SourceRow, asked: set[str | None]
 ) -> None:
-    page = await source.page(ctx, row.pass_cursor, asked)
+    try:
+        page = await fetch(source, ctx, row.pass_cursor, asked)
+    except CursorGone:
+        if row.pass_cursor is None:
+            raise
+        asked.clear()
+        await _begin(source, store, row)
+        return
     seen = [source.fields.read(item) for item in page.items]
-    told, written = await source.compared(store, seen)
+    told, written = await compared(source, store, seen)
     there = _json.encode(sorted({one.key for one in seen if not one.deleted})).decode()
     async with store.transaction() as t:
-        if not await source.is_ours(t, row):
+        if not await is_ours(source, t, row):
             return
         now = await store.now()
-        await source.write(t, written, row.number, now)
+        await write(source, t, written, row.number, now)
         await t.run(MARK_SHADOWS, source=source.name, keys=there, **{"pass": row.number})
-        await t.enqueue(source.jobs_of(told))
+        await t.enqueue(jobs_of(source, told))
         state, missing = PassState.WALKING, 0
         if not page.more:
             state, missing = await _verdict(source, t, row)
@@ -108,7 +133,7 @@ async def _verdict(source: Source, t: Transaction, row: SourceRow) -> tuple[Pass
 async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
     """Delete up to 1,000 items that the walk has not seen; say whether it has ended."""
     async with store.transaction() as t:
-        if not await source.is_ours(t, row):
+        if not await is_ours(source, t, row):
             return False
         now = await store.now()
         gone = await t.run(MISSING_SHADOWS, source=source.name, **{"pass": row.number})
@@ -117,9 +142,9 @@ async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
             keys = _json.encode([one.key for one in shadows]).decode()
             await t.run(DROP_SHADOWS, source=source.name, keys=keys)
         else:
-            await source.write(t, shadows, row.number, now)
+            await write(source, t, shadows, row.number, now)
         told = [ShadowChange(ChangeKind.DELETED, one) for one in shadows]
-        await t.enqueue(source.jobs_of(told))
+        await t.enqueue(jobs_of(source, told))
         swept = row.pass_swept + len(shadows)
         if gone:
             await _moved(t, row, now, changes=len(told), pass_swept=swept)
@@ -130,7 +155,7 @@ async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
 
 async def _move(source: Source, store: Store, row: SourceRow, **changes: Any) -> None:
     async with store.transaction() as t:
-        if await source.is_ours(t, row):
+        if await is_ours(source, t, row):
             await _moved(t, row, None, **changes)
 
 
@@ -161,8 +186,3 @@ async def _moved(
         missing=row.pass_missing,
         **{"pass": row.number},
     )
-
-
-async def _row(source: Source, store: Store) -> SourceRow:
-    [row] = await store.read(SOURCE, name=source.name)
-    return row

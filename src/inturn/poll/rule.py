@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-from cronsim import CronSim, CronSimError
 
 from inturn.model.errors import BadInput
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
 
 EVERY_SECONDS_MIN = 1.0
 EVERY_SECONDS_MAX = 366 * 86_400.0
@@ -68,28 +71,38 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
             raise BadInput(
                 f"there is no time zone {self.timezone!r}. Write one as 'UTC' or 'Europe/Berlin'."
             ) from None
-        try:
-            next(CronSim(self.expression, datetime(2026, 1, 1, tzinfo=zone)))
-        except (CronSimError, StopIteration) as error:
-            why = str(error) or "no such time ever comes"
-            raise BadInput(
-                f"{self.expression!r} is no cron expression: {why}. Write minute, hour, day, month "
-                f"and weekday, as in '*/5 * * * *'."
-            ) from None
+        if next(self._times(datetime(2026, 1, 1, tzinfo=zone)), None) is None:
+            raise self._refused("no such time ever comes")
 
     def next_after(self, at: datetime) -> datetime:
         """Return the first time after another that is one."""
-        return next(CronSim(self.expression, at.astimezone(ZoneInfo(self.timezone)))).astimezone(
-            UTC
-        )
+        return next(self._times(at.astimezone(ZoneInfo(self.timezone)))).astimezone(UTC)
 
     def last_until(self, at: datetime, now: datetime) -> datetime:
         """Return the last time that is not after ``now``, of those from ``at`` on."""
         after_now = (now + timedelta(minutes=1)).astimezone(ZoneInfo(self.timezone))
-        for time in CronSim(self.expression, after_now, reverse=True):
+        for time in self._times(after_now, reverse=True):
             if time <= now:
                 return max(at, time.astimezone(UTC))
         return at
+
+    def _times(self, after: datetime, *, reverse: bool = False) -> CronSim:
+        try:
+            from cronsim import CronSim, CronSimError
+        except ImportError:  # a worker without cron expressions needs none
+            raise BadInput(
+                "a cron expression needs inturn's extra `poll`. In a clone: pip install '.[poll]'"
+            ) from None
+        try:
+            return CronSim(self.expression, after, reverse=reverse)
+        except CronSimError as error:
+            raise self._refused(str(error)) from None
+
+    def _refused(self, why: str) -> BadInput:
+        return BadInput(
+            f"{self.expression!r} is no cron expression: {why}. Write minute, hour, day, month and "
+            f"weekday, as in '*/5 * * * *'."
+        )
 
 
 Rule = Every | Cron

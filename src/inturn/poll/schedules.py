@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 
 from inturn.model.admissible import check_by
-from inturn.model.errors import NotFound, UnknownJob
+from inturn.model.errors import InturnError, NotFound, StoreError, UnknownJob
 from inturn.model.ids import new_id
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.poll import SCHEMA
 from inturn.poll.rule import CatchUp, Rule, due
-from inturn.poll.source_rows import DECLARE_SOURCE, SOURCES
+from inturn.poll.source_rows import SourceDeclaration, declare_sources, job_text
 from inturn.store.queries import Query
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
@@ -65,6 +65,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime
     last_at: datetime | None = None
     last_job: str | None = None
+    done_at: datetime | None = None
     paused_at: datetime | None = None
     paused_by: str | None = None
 
@@ -90,6 +91,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime
     last_at: datetime | None
     last_job: str | None
+    done_at: datetime | None
+    """When the last of its jobs was submitted that is known to be done; only of a source's."""
     paused_by: str | None
     declared: bool
     """Whether a running worker declares it. Without one it does not fire."""
@@ -109,6 +112,7 @@ class _Moved(msgspec.Struct):
     next_at: datetime
     last_at: datetime | None = None
     last_job: str | None = None
+    done_at: datetime | None = None
 
 
 class _NextAt(msgspec.Struct):
@@ -136,19 +140,14 @@ _DECLARATIONS = Query("inturn.poll", "declarations", _Names)
 _DECLARATION = Query("inturn.poll", "declaration", _SeenAt)
 
 
-def job_text(job: NewJob) -> str:
-    """Return a job as the store keeps it to be made again, without an id: each has its own."""
-    return _json.encode(msgspec.structs.replace(job, id=UUID(int=0), unsent=False)).decode()
-
-
 class Firing:
     """Fires one app's schedules. A worker calls ``step`` for ever, in the background."""
 
     def __init__(
-        self, schedules: Iterable[Schedule], sources: Mapping[str, NewJob] | None = None
+        self, schedules: Iterable[Schedule], sources: Sequence[SourceDeclaration] = ()
     ) -> None:
         self._schedules = {one.name: one for one in schedules}
-        self._sources = sources or {}
+        self._sources = sources
         self.names = _json.encode(sorted(self._schedules)).decode()
         self._digest = hashlib.sha256(self.names.encode()).hexdigest()
         self._is_declared = False
@@ -166,19 +165,38 @@ class Firing:
         if found.next_at is None:
             return LOOK_SECONDS
         if found.next_at <= now:
-            busy = await self._busy(store)
-            async with store.transaction() as t:
-                await fire(t, self.names, now, busy)
+            await self._fire(store, now)
             return 0.0
         return min(LOOK_SECONDS, (found.next_at - now).total_seconds())
 
-    async def _busy(self, store: Store) -> set[str]:
-        """Return the schedules that do not fire again before their last job has ended."""
+    async def _fire(self, store: Store, now: datetime) -> None:
+        """Fire all that is due at once; or, if one of them is refused, each by itself."""
+        ends = await self._ends(store)
+        try:
+            async with store.transaction() as t:
+                await fire(t, self.names, now, ends)
+            return
+        except StoreError:
+            raise
+        except InturnError as error:  # a full queue, say, must not hold up the others
+            refused = error
+        for row in await store.read(_SCHEDULES):
+            if row.name not in self._schedules or row.next_at > now:
+                continue
+            try:
+                async with store.transaction() as t:
+                    await fire(t, _json.encode([row.name]).decode(), now, ends)
+            except StoreError:
+                raise
+            except InturnError as error:
+                refused = error
+        raise refused  # to be seen in the log, and tried again
+
+    async def _ends(self, store: Store) -> dict[str, JobState | None]:
+        """Return what became of the last job of each schedule that fires alone."""
         alone = {one.name for one in self._schedules.values() if one.alone}
-        if not alone:
-            return set()
-        rows = [row for row in await store.read(_SCHEDULES) if row.name in alone]
-        return {row.name for row in rows if await is_unfinished(store, row.last_job)}
+        rows = [row for row in await store.read(_SCHEDULES) if row.name in alone] if alone else []
+        return {row.name: await _end_of(store, row.last_job) for row in rows}
 
     async def _say_declared(self, store: Store, now: datetime) -> None:
         """Let it be seen that this program's schedules fire, if none of its workers has lately."""
@@ -216,44 +234,39 @@ async def declare(store: Store, schedules: Sequence[Schedule], now: datetime) ->
         await t.run_many(_DECLARED, rows)
 
 
-async def declare_sources(store: Store, jobs: Mapping[str, NewJob]) -> None:
-    """Write sources as the code has them: each with the job that reads its pages."""
-    known = {row.name: row.job for row in await store.read(SOURCES)}
-    texts = {name: job_text(job) for name, job in jobs.items()}
-    changed = {name: text for name, text in texts.items() if known.get(name) != text}
-    if changed:
-        async with store.transaction() as t:
-            for name, text in changed.items():
-                await t.run(DECLARE_SOURCE, name=name, job=text)
+async def fire(
+    t: Transaction, names: str, now: datetime, ends: Mapping[str, JobState | None] | None = None
+) -> None:
+    """Submit the jobs of schedules that are due, and move them on.
 
-
-async def fire(t: Transaction, names: str, now: datetime, busy: Collection[str] = ()) -> None:
-    """Submit the jobs of schedules that are due, and move them on; of those that are busy, only
-    move them.
-
-    Nobody else has these schedules until the transaction ends: one firing is one job.
+    ``ends``: what became of the last job of those that fire alone; None: it is unfinished, and the
+    firing is left out. Nobody else has these schedules until the transaction ends: one firing is
+    one job.
     """
+    ends = ends or {}
     jobs: list[NewJob] = []
     moved = []
     for row in await t.run(_DUE, now=now, names=names):
         found = due(row.read_rule(), row.next_at, now, row.catch_up)
-        made = [row.new_job() for _ in found.times if row.name not in busy]
+        end = ends.get(row.name, JobState.CANCELLED)
+        made = [row.new_job() for _ in found.times] if end is not None else []
         jobs += made
         last_at, last_job = (now, str(made[-1].id)) if made else (None, None)
-        moved.append(_Moved(row.name, found.next_at, last_at, last_job))
+        done_at = row.last_at if end is JobState.DONE else None
+        moved.append(_Moved(row.name, found.next_at, last_at, last_job, done_at))
     await t.enqueue(jobs)
     await t.run_many(_MOVED, moved)
 
 
-async def is_unfinished(store: Store, job: str | None) -> bool:
-    """Whether a job may still run by itself."""
+async def _end_of(store: Store, job: str | None) -> JobState | None:
+    """Return how a job ended; None: it may still run by itself."""
     if job is None:
-        return False
+        return JobState.CANCELLED
     try:
         state = (await store.job(UUID(job))).state
     except UnknownJob:  # it ended, and was pruned
-        return False
-    return state not in (JobState.DONE, JobState.CANCELLED, JobState.DEAD)
+        return JobState.CANCELLED
+    return state if state in (JobState.DONE, JobState.CANCELLED, JobState.DEAD) else None
 
 
 # What a person does
@@ -320,6 +333,7 @@ def _view(row: ScheduleRow, declared: bool) -> ScheduleView:
         next_at=row.next_at,
         last_at=row.last_at,
         last_job=row.last_job,
+        done_at=row.done_at,
         paused_by=row.paused_by,
         declared=declared,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from uuid import UUID
 
 import msgspec
 
@@ -11,6 +13,9 @@ from inturn.model.ids import new_id
 from inturn.model.job import NewJob
 from inturn.poll.page import Shadow
 from inturn.store.queries import Query
+from inturn.store.store import Store
+
+WALK_ATTEMPTS_MAX = 10
 
 
 class PassState(StrEnum):
@@ -28,12 +33,15 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     job: str
+    queue: str
+    last_job: str | None
     cursor: str | None
     revision: int
     pages: int
     items: int
     changes: int
     changed_at: datetime | None
+    succeeded_at: datetime | None
     number: int = msgspec.field(name="pass")
     pass_state: PassState
     pass_cursor: str | None
@@ -43,11 +51,28 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     pass_missing: int
 
     def new_job(self, *, reconcile: bool = False, force: bool = False) -> NewJob:
-        """Return a job that reads its pages, or walks through all of it."""
+        """Return a job that reads its pages, or walks through all of it.
+
+        A walk is given up after some attempts: no page is read while one is tried again.
+        """
         made = msgspec.json.decode(self.job, type=NewJob)
+        if reconcile:
+            made = msgspec.structs.replace(made, attempts_max=WALK_ATTEMPTS_MAX)
         asked = {"reconcile": reconcile, "force": force}
         payload = msgspec.json.encode({name: True for name, on in asked.items() if on}).decode()
         return msgspec.structs.replace(made, id=new_id(), unsent=True, payload=payload)
+
+
+class SourceDeclaration(msgspec.Struct, frozen=True):
+    """A source as code has it: the job that reads its pages, and the queue of its changes."""
+
+    name: str
+    job: NewJob
+    queue: str
+
+    def is_as(self, row: SourceRow | None) -> bool:
+        """Whether the store has it like this."""
+        return row is not None and (row.job, row.queue) == (job_text(self.job), self.queue)
 
 
 class WrittenShadow(msgspec.Struct):
@@ -78,6 +103,7 @@ SOURCES = Query("inturn.poll", "sources", SourceRow)
 SOURCE = Query("inturn.poll", "source", SourceRow)
 LOCK_SOURCE = Query("inturn.poll", "lock_source", SourceRow)
 DECLARE_SOURCE = Query("inturn.poll", "declare_source")
+SOURCE_ASKED = Query("inturn.poll", "source_asked")
 PAGE_APPLIED = Query("inturn.poll", "page_applied")
 PASS_MOVED = Query("inturn.poll", "pass_moved")
 RESET_SOURCE = Query("inturn.poll", "reset_source")
@@ -88,3 +114,19 @@ MISSING_SHADOWS = Query("inturn.poll", "missing_shadows", Shadow)
 WRITE_SHADOWS = Query("inturn.poll", "write_shadows")
 MARK_SHADOWS = Query("inturn.poll", "mark_shadows")
 DROP_SHADOWS = Query("inturn.poll", "drop_shadows")
+
+
+def job_text(job: NewJob) -> str:
+    """Return a job as the store keeps it to be made again, without an id: each has its own."""
+    made = msgspec.structs.replace(job, id=UUID(int=0), unsent=False)
+    return msgspec.json.encode(made).decode()
+
+
+async def declare_sources(store: Store, sources: Iterable[SourceDeclaration]) -> None:
+    """Write sources as the code has them, those that are new or were changed."""
+    known = {row.name: row for row in await store.read(SOURCES)}
+    changed = [one for one in sources if not one.is_as(known.get(one.name))]
+    if changed:
+        async with store.transaction() as t:
+            for one in changed:
+                await t.run(DECLARE_SOURCE, name=one.name, job=job_text(one.job), queue=one.queue)

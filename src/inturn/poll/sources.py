@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 import msgspec
 
-from inturn.model.errors import NotFound
+from inturn.model.errors import NotFound, UnknownJob
 from inturn.model.job import JobState, JobView, Ticket
 from inturn.poll import SCHEMA
 from inturn.poll.schedules import ScheduleView, schedules
@@ -15,10 +16,13 @@ from inturn.poll.source_rows import (
     FORGET_SHADOWS,
     LOCK_SOURCE,
     RESET_SOURCE,
+    SOURCE_ASKED,
     SOURCES,
     SourceRow,
 )
 from inturn.store.store import Store
+
+_TO_COME = (JobState.WAITING, JobState.SCHEDULED, JobState.RETRYING)
 
 
 class SourceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,9 +36,11 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
     changes: int
     changed_at: datetime | None
     succeeded_at: datetime | None
-    """When a run last found nothing more, as far as its last job tells."""
+    """When a run last came to the end."""
+    failing_since: datetime | None
+    """When the run was submitted that is tried again, or has died."""
     error: str | None
-    """What the run that is tried again, or has died, failed with last."""
+    """What that run failed with last."""
     next_try_at: datetime | None
     waiting: int
     """How many changes wait for their job."""
@@ -57,10 +63,15 @@ async def sources(store: Store) -> list[SourceView]:
     for row in await store.read(SOURCES):
         [counts] = await store.read(COUNT_SHADOWS, source=row.name, **{"pass": row.number})
         schedule = by_schedule.get(f"poll:{row.name}")
-        run = await _last_run(store, row.name)
-        changes = queues.get(f"changes:{row.name}")
+        run = await _last_run(store, row, schedule)
+        changes = queues.get(row.queue)
         is_done = run is not None and run.state is JobState.DONE
-        failed = run is not None and run.errors and not is_done
+        failed = run if run is not None and run.errors and not is_done else None
+        ends = [
+            row.succeeded_at,
+            schedule.done_at if schedule is not None else None,
+            run.job.enqueued_at if run is not None and is_done else None,
+        ]
         found.append(
             SourceView(
                 name=row.name,
@@ -69,9 +80,10 @@ async def sources(store: Store) -> list[SourceView]:
                 pages=row.pages,
                 changes=row.changes,
                 changed_at=row.changed_at,
-                succeeded_at=run.job.enqueued_at if run is not None and is_done else None,
-                error=run.errors[-1].error if run is not None and failed else None,
-                next_try_at=run.run_at if run is not None and failed else None,
+                succeeded_at=max((one for one in ends if one is not None), default=None),
+                failing_since=None if failed is None else failed.job.enqueued_at,
+                error=None if failed is None else failed.errors[-1].error,
+                next_try_at=None if failed is None else failed.run_at,
                 waiting=0 if changes is None else changes.waiting + changes.retrying,
                 oldest_at=None if changes is None else changes.oldest_at,
                 dead=0 if changes is None else changes.dead,
@@ -98,11 +110,11 @@ async def run_source(store: Store, name: str) -> Ticket:
     Where a run waits already, or is tried again, its ticket is returned.
     """
     row = await _row(store, name)
-    last = await _last_run(store, name)
-    if last is not None and last.state in (JobState.WAITING, JobState.SCHEDULED):
+    by_schedule = {one.name: one for one in await schedules(store)}
+    last = await _last_run(store, row, by_schedule.get(f"poll:{name}"))
+    if last is not None and last.state in _TO_COME and last.job.payload == row.new_job().payload:
         return Ticket(last.job.id, last.lane, last.position)
-    [ticket] = await store.enqueue([row.new_job()])
-    return ticket
+    return await submit_run(store, row)
 
 
 async def reconcile_source(store: Store, name: str, *, force: bool = False) -> Ticket:
@@ -110,8 +122,17 @@ async def reconcile_source(store: Store, name: str, *, force: bool = False) -> T
 
     ``force``: of a walk that is held because it would delete much, delete that now.
     """
-    row = await _row(store, name)
-    [ticket] = await store.enqueue([row.new_job(reconcile=True, force=force)])
+    return await submit_run(store, await _row(store, name), reconcile=True, force=force)
+
+
+async def submit_run(
+    store: Store, row: SourceRow, *, reconcile: bool = False, force: bool = False
+) -> Ticket:
+    """Submit a run, and note it as the source's last."""
+    job = row.new_job(reconcile=reconcile, force=force)
+    async with store.transaction() as t:
+        await t.run(SOURCE_ASKED, name=row.name, job=str(job.id))
+        [ticket] = await t.enqueue([job])
     return ticket
 
 
@@ -136,9 +157,13 @@ async def _row(store: Store, name: str) -> SourceRow:
     raise _unknown(name)
 
 
-async def _last_run(store: Store, name: str) -> JobView | None:
-    newest = await store.jobs(queue=f"poll:{name}", rows_max=1)
-    return newest.rows[0] if newest.rows else None
+async def _last_run(store: Store, row: SourceRow, schedule: ScheduleView | None) -> JobView | None:
+    jobs = [row.last_job, None if schedule is None else schedule.last_job]
+    last = max((UUID(job) for job in jobs if job is not None), default=None)
+    try:
+        return None if last is None else await store.job(last)
+    except UnknownJob:  # it was pruned
+        return None
 
 
 def _unknown(name: str) -> NotFound:

@@ -75,6 +75,11 @@ class ExtensibleApp:
         """The schedules of this app's store: list, run, pause and resume them."""
         return self._poll.schedules
 
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources that this app declares, by name."""
+        return self._poll.sources
+
     def every(
         self,
         interval: float | str,

@@ -1,3 +1,3 @@
 -- Write a source as the code has it.
-insert into poll.source (name, job) values (:name, :job)
-on conflict (name) do update set job = excluded.job
+insert into poll.source (name, job, queue) values (:name, :job, :queue)
+on conflict (name) do update set job = excluded.job, queue = excluded.queue

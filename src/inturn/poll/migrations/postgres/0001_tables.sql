@@ -8,6 +8,7 @@ create table poll.schedule (
     next_at timestamptz not null,
     last_at timestamptz,
     last_job text,
+    done_at timestamptz,                           -- the last of its jobs that is known to be done; if alone
     paused_at timestamptz,
     paused_by text,
     check ((paused_at is null) = (paused_by is null))
@@ -24,12 +25,15 @@ create table poll.declaration (
 create table poll.source (
     name text not null primary key,
     job text not null,                        -- that reads its pages, as JSON
+    queue text not null,                      -- of its changes
+    last_job text,                            -- that a person or a run asked for
     cursor text,                              -- null: from the beginning
     revision bigint not null default 0,     -- goes up with every write: the fence
     pages bigint not null default 0,
     items bigint not null default 0,
     changes bigint not null default 0,
     changed_at timestamptz,
+    succeeded_at timestamptz,                      -- when a run last came to the end and wrote
     pass bigint not null default 0,         -- the number of the last walk
     pass_state text not null default 'none'
         check (pass_state in ('none', 'walking', 'sweeping', 'held', 'done')),

@@ -1,0 +1,169 @@
+"""A run of a source: page after page, each applied in one transaction: shadows, jobs, cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from inturn.model.admissible import shown
+from inturn.model.job import NewJob
+from inturn.poll.page import (
+    Change,
+    CursorGone,
+    Page,
+    Shadow,
+    ShadowChange,
+    SourceBroken,
+    check_page,
+    differences,
+)
+from inturn.poll.source import Source
+from inturn.poll.source_rows import (
+    LOCK_SOURCE,
+    PAGE_APPLIED,
+    SHADOWS,
+    SOURCE,
+    WRITE_SHADOWS,
+    SourceRow,
+    WrittenShadow,
+)
+from inturn.poll.sources import submit_run
+from inturn.queue.context import Context
+from inturn.store.store import Store
+from inturn.store.transaction import Transaction
+
+RUN_SECONDS_MAX = 20.0
+"""After so long a run hands over to another: a long catch-up holds up no worker that is to stop."""
+
+_json = msgspec.json.Encoder()
+
+
+async def read(source: Source, ctx: Context) -> None:
+    """Read pages from the cursor on until there are no more."""
+    store = await source.app.lend()
+    ends_at = monotonic() + RUN_SECONDS_MAX
+    row = await row_of(source, store)
+    asked: set[str | None] = set()
+    while True:
+        try:
+            page = await fetch(source, ctx, row.cursor, asked)
+        except CursorGone:
+            if not source.restarts or row.cursor is None:
+                raise
+            row, asked = msgspec.structs.replace(row, cursor=None), set()
+            continue
+        if not await apply(source, store, row, page):
+            row, asked = await row_of(source, store), set()  # somebody else was here
+            continue
+        if not page.more:
+            return
+        if monotonic() > ends_at:
+            await submit_run(store, row)
+            return
+        row = await row_of(source, store)
+
+
+async def fetch(
+    source: Source, ctx: Context, cursor: str | None, asked: set[str | None]
+) -> Page[Any]:
+    """Fetch the page after a cursor. Refuses one that cannot be, or leads back."""
+    asked.add(cursor)
+    page = await source(*([ctx, cursor] if source.has_context else [cursor]))
+    check_page(page)
+    after = None if page.cursor is None else str(page.cursor)
+    if page.more and after in asked:
+        raise SourceBroken(
+            f"source {source.name!r} leads back to cursor {shown(after)}, which it was asked "
+            f"with before, and says that there is more: that would never end."
+        )
+    if cursor is not None and after is not None and _goes_back(cursor, after):
+        raise SourceBroken(
+            f"the cursor of source {source.name!r} goes back from {cursor} to {after}. If the "
+            f"outside system was set back: `inturn poll reset {source.name}`."
+        )
+    return page
+
+
+async def apply(source: Source, store: Store, row: SourceRow, page: Page[Any]) -> bool:
+    """Write a page, if nobody else has written since the row was read; say whether it was.
+
+    A page without a cursor leaves the cursor where it was.
+    """
+    cursor = row.cursor if page.cursor is None else str(page.cursor)
+    seen = [source.fields.read(item) for item in page.items]
+    told, written = await compared(source, store, seen)
+    if not written and cursor == row.cursor:
+        return True  # nothing is new
+    async with store.transaction() as t:
+        if not await is_ours(source, t, row):
+            return False
+        now = await store.now()
+        await write(source, t, written, row.number, now)
+        await t.enqueue(jobs_of(source, told))
+        await t.run(
+            PAGE_APPLIED,
+            name=source.name,
+            cursor=cursor,
+            items=len(seen),
+            changes=len(told),
+            changed_at=now if told else None,
+            succeeded_at=None if page.more else now,
+        )
+    return True
+
+
+async def compared(
+    source: Source, store: Store, seen: Sequence[Any]
+) -> tuple[list[ShadowChange], list[Shadow]]:
+    """Compare items with their shadows: what to tell, and what to write."""
+    keys = _json.encode(sorted({one.key for one in seen})).decode()
+    known = await store.read(SHADOWS, source=source.name, keys=keys) if seen else []
+    return differences(seen, {one.key: one for one in known})
+
+
+async def is_ours(source: Source, t: Transaction, row: SourceRow) -> bool:
+    """Lock the source; say whether it is as it was when its row was read."""
+    [locked] = await t.run(LOCK_SOURCE, name=source.name)
+    return locked.revision == row.revision
+
+
+async def write(
+    source: Source, t: Transaction, shadows: Iterable[Shadow], number: int, now: datetime
+) -> None:
+    """Write shadows, as seen by the walk with a number."""
+    rows = [WrittenShadow.of(source.name, one, number, now) for one in shadows]
+    await t.run_many(WRITE_SHADOWS, rows)
+
+
+def jobs_of(source: Source, told: Iterable[ShadowChange]) -> list[NewJob]:
+    """Return a job for each change, keyed by its item."""
+    job = source.change_job
+    if job is None:
+        return []
+    return [
+        job.using(key=one.shadow.key)
+        .call(
+            Change(
+                kind=one.kind,
+                key=one.shadow.key,
+                version=one.shadow.version,
+                item=msgspec.json.decode(one.shadow.item),
+            )
+        )
+        .new
+        for one in told
+    ]
+
+
+async def row_of(source: Source, store: Store) -> SourceRow:
+    """Return a source as the store has it now."""
+    [row] = await store.read(SOURCE, name=source.name)
+    return row
+
+
+def _goes_back(before: str, after: str) -> bool:
+    return before.isdecimal() and after.isdecimal() and int(after) < int(before)
