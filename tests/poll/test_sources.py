@@ -222,7 +222,8 @@ async def test_a_page_without_a_cursor_leaves_the_cursor_where_it_was(followed: 
     await followed.poll()
     followed.outside.put("c")
     fetch = followed.outside.page
-    followed.outside.page = lambda cursor: inturn.Page(fetch(cursor).items, None)  # type: ignore[method-assign]
+    cursorless = lambda cursor: inturn.Page(fetch(cursor).items, None)  # noqa: E731
+    followed.outside.page = cursorless  # type: ignore[method-assign]
     await followed.poll()
     assert (await followed.source.status()).cursor == "2"
     assert await followed.shadow() == followed.outside.living

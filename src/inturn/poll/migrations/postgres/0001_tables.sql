@@ -8,7 +8,7 @@ create table poll.schedule (
     next_at timestamptz not null,
     last_at timestamptz,
     last_job text,
-    done_at timestamptz,                           -- the last of its jobs that is known to be done; if alone
+    done_at timestamptz,                          -- of the last job known to be done; if alone
     paused_at timestamptz,
     paused_by text,
     check ((paused_at is null) = (paused_by is null))

@@ -8,7 +8,7 @@ create table poll.schedule (
     next_at integer not null,
     last_at integer,
     last_job text,
-    done_at integer,                           -- the last of its jobs that is known to be done; if alone
+    done_at integer,                          -- of the last job known to be done; if alone
     paused_at integer,
     paused_by text,
     check ((paused_at is null) = (paused_by is null))
