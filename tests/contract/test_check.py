@@ -62,6 +62,15 @@ async def a_round_that_falls(store: Store) -> object:
     return f"lane {ticket.lane}"
 
 
+async def a_start_that_is_not_counted(store: Store) -> object:
+    await store.configure("default", QueueSettings(rate=9, rate_seconds=60.0))
+    await enqueue(store, job())
+    await claim_one(store)
+    await sound(store)
+    await raw(store, "update @start set jobs = 2")
+    return "queue 'default'"
+
+
 async def a_lease_that_counts_wrongly(store: Store) -> object:
     await enqueue(store, job(key="a"))
     claimed = await claim_one(store)
@@ -148,6 +157,7 @@ EVERYWHERE: dict[str, Corrupt] = {
     "check_attempts": a_job_without_attempts,
     "check_marks": a_mark_beyond_what_is_finished,
     "check_queues": a_job_of_no_queue,
+    "check_starts": a_start_that_is_not_counted,
 }
 SQLITE: dict[str, Corrupt] = EVERYWHERE | {"check_depth": a_counter_that_counts_wrongly}
 POSTGRES: dict[str, Corrupt] = EVERYWHERE | {"check_rounds": a_round_that_falls}

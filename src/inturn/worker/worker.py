@@ -158,7 +158,7 @@ class Worker:
         owners = await store.versions()
         if len(owners) > 1:
             attach_installed(self.app, owners)
-            await store.declare(self.app.connections.declared)
+        await store.declare(self.app.connections.declared)
         self._add_jobs()
         self.steps.serve(await store.settings())
 

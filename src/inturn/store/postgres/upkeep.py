@@ -29,6 +29,7 @@ CHECKS = (
     "check_attempts",
     "check_marks",
     "check_queues",
+    "check_starts",
 )
 
 

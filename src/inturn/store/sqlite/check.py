@@ -25,6 +25,7 @@ CHECKS = (
     "check_attempts",
     "check_marks",
     "check_queues",
+    "check_starts",
     "check_depth",
 )
 
