@@ -8,7 +8,7 @@ from typing import Any
 from inturn.log import guarded, log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
-from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry
 from inturn.worker.stop import STILL_RUNS
 
@@ -29,7 +29,10 @@ class Record:
         """Take in what the store was told and took."""
         for one in said:
             for outcome in one.outcomes:
-                self.outcome(outcome)
+                if outcome.verdict is PLAINLY_DONE and not self.tells_done:  # as most are
+                    self.counts.done += 1
+                else:
+                    self.outcome(outcome)
 
     def outcome(self, outcome: Outcome) -> None:
         """Take in what became of one job."""
