@@ -18,7 +18,10 @@ FOLDER = Path(os.environ.get("INTURN_CHAOS_FOLDER", "."))
 RETRY = RetryPolicy(attempts_max=5, base_seconds=0.05, cap_seconds=0.5)
 BRIEF = RetryPolicy(attempts_max=2, base_seconds=0.05, cap_seconds=0.2)
 
+STRICT = "strict"  # the queue of whose keys no job runs again once its successor has begun
+
 app = App(os.environ.get("INTURN_STORE", "sqlite:///chaos.db"))
+app.queue(STRICT, replay="none")
 
 
 @cache
@@ -42,6 +45,12 @@ async def coroutine(ctx: Context, seconds: float) -> int:
     with noted(ctx):
         await asyncio.sleep(seconds)
     return ctx.token
+
+
+@app.job(queue=STRICT, retry=RETRY)
+async def strict(ctx: Context) -> int:
+    with noted(ctx):
+        return ctx.token
 
 
 @app.job(retry=RETRY)

@@ -17,7 +17,7 @@ from inturn.model.job import JobState, JobView, LeasedJob, NewJob, Ticket
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Verdict
-from tests.chaos.jobs import DOOMED
+from tests.chaos.jobs import DOOMED, STRICT
 from tests.chaos.log import AnyLine, Ended, Sending, Started, Struck
 from tests.simulation import history
 from tests.simulation.checker import CHECKS, Checker, Violation
@@ -83,6 +83,7 @@ class Judge:
             yield from self._ended_well(id, job.kind)
             yield from self._run_again(id)
         yield from self._run_at_once()
+        yield from self._run_back()
         for sent in self.sent.values():
             checker = Checker(JUDGED)
             try:
@@ -128,6 +129,21 @@ class Judge:
                 place, ok = self.ends.get((before.line.job, token), (after.place, False))
                 if place >= after.place or not ok:
                     yield f"{after.line.job} of {key} began before {before.line.job} was done"
+
+    def _run_back(self) -> Iterator[str]:
+        """Where nothing is replayed, no job of a key begins once its successor has begun. What
+        begins under a lease that is lost by then does not count: it settles nothing.
+        """
+        for key, sent in self.sent.items():
+            jobs = [job.id for *_, job in sent if job.queue == STRICT]
+            numbered = [(one, number) for number, id in enumerate(jobs) for one in self.starts[id]]
+            newest, token = -1, 0
+            for start, number in sorted(numbered, key=lambda one: one[0].place):
+                if start.line.token < token:
+                    continue
+                if number < newest:
+                    yield f"{start.line.job} of {key} began again after its successor"
+                newest, token = number, start.line.token
 
     def _history(
         self, sent: list[tuple[int, float, NewJob]]

@@ -12,7 +12,17 @@ from random import Random
 
 from inturn.model.errors import StoreError
 from inturn.model.job import NewJob
-from tests.chaos.jobs import FOLDER, app, coroutine, flaky, hopeless, paying, poison, threaded
+from tests.chaos.jobs import (
+    FOLDER,
+    app,
+    coroutine,
+    flaky,
+    hopeless,
+    paying,
+    poison,
+    strict,
+    threaded,
+)
 from tests.chaos.log import Answered, Log, Sending
 
 BATCH_MAX = 20
@@ -40,6 +50,8 @@ class Mix:
         first = self._plain(None)
         made += [first, coroutine.using(after=[first.id]).call(0.0).new]
         made.append(coroutine.using(delay=self.random.uniform(0.1, 2.0)).call(0.0).new)
+        key_of_strict = f"{self.number}-strict-{self.random.randrange(4)}"
+        made += [strict.using(key=key_of_strict).call().new for _ in range(4)]
         self.doomed += 1
         if self.doomed in (5, 25):
             made.append(poison.using(key=key).call().new)

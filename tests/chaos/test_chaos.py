@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from inturn.model.job import Job, JobState, JobView, NewJob
+from tests.chaos.jobs import STRICT
 from tests.chaos.judge import Final, Judge, time_of
 from tests.chaos.log import AnyLine, Ended, Sending, Started, Struck
 from tests.chaos.run import Run
@@ -89,6 +90,12 @@ SPOILT: dict[str, tuple[Callable[[Story], Any], str]] = {
             s, 0, jobs=[*JOBS[:2], msgspec.structs.replace(JOBS[2], delay_seconds=60)]
         ),
         "before it was due",
+    ),
+    "goes-back": (
+        lambda s: change(
+            s, 0, jobs=[msgspec.structs.replace(one, queue=STRICT) for one in JOBS[:2]] + JOBS[2:]
+        ),
+        "began again after its successor",
     ),
     "tables": (lambda s: s.complaints.append("lane 1 is stranded"), "stranded"),
 }
