@@ -282,7 +282,7 @@ async def test_fresh_waits_are_looked_at_in_time_that_grows_with_their_number(
         async with counted(connection) as touched:
             assert await connection.fetchval(called("select inturn.recheck(1000, now())")) == 1000
     assert touched.walked() == []
-    assert touched.all_rows() <= 40_000
+    assert touched.all_rows() <= 45_000  # 39,000, and rows that a vacuum moved
 
 
 async def test_lanes_that_sleep_and_jobs_that_are_due_are_found_by_index(connection: Any) -> None:
