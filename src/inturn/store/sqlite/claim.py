@@ -33,14 +33,20 @@ _RANK_LAST = 2**63 - 1
 
 
 def claim(
-    connection: sqlite3.Connection, now: Micros, wish: Wish, *, woken_before: int | None = None
+    connection: sqlite3.Connection,
+    now: Micros,
+    wish: Wish,
+    *,
+    row: QueueRow | None = None,
+    woken_before: int | None = None,
 ) -> tuple[list[Claim], int]:
     """Lease jobs of a queue; return also how often the queue was woken so far.
 
-    ``woken_before``: how often before this transaction, which has settled jobs. If no place is
-    left in a queue with limits, nobody need look for those that are free now.
+    ``row``: the queue's, if it was read before. ``woken_before``: how often before this
+    transaction, which has settled jobs: if no place is left in a queue with limits, nobody need
+    look for those that it freed.
     """
-    row = find_queue(connection, wish.queue)
+    row = row or find_queue(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
     dependents.admit_rest(connection, now)

@@ -197,9 +197,10 @@ class SqliteStore(Store):
 
     async def _turn(self, settling: Settling, wish: Wish) -> list[Claim]:
         def work(connection: sqlite3.Connection, now: Micros) -> tuple[list[Claim], int]:
-            before = woken(connection, wish.queue)
+            row = queues.find_queue(connection, wish.queue)
+            before = woken(connection, wish.queue) if row is not None and row.is_limited else None
             settle.settle(connection, now, settling)
-            return claim.claim(connection, now, wish, woken_before=before)
+            return claim.claim(connection, now, wish, row=row, woken_before=before)
 
         return self._seen(wish, *await self._write(work))
 
