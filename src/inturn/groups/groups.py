@@ -120,7 +120,7 @@ class Groups(Extension):
         await self._ready()
         known = {node.name: node for node in await self.read(records.NODES)}
         mine = {name: node for name, node in declared.items() if name in used}
-        check_nodes(definition, known | mine)
+        check_nodes(definition, known | declared)
         if nodes:
             settings = {
                 queue_of(name): {
