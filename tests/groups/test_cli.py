@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,14 @@ class Shell:
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command; return what it printed, or complained."""
         command = [sys.executable, "-m", "inturn.cli.main", *words]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=os.environ | {"COLUMNS": "300", "TERM": "xterm"},
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
