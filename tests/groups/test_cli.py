@@ -110,7 +110,7 @@ def test_a_stuck_group_is_retried_and_skipped_by_commands(shell: Shell) -> None:
     (shell.folder / "two.keep").unlink()
     shell.groups("retry", "files", "two")
     shell.work()
-    assert [path.name for path in shell.folder.glob("t*o")] == []
+    assert not (shell.folder / "two").exists()
     assert "Missing option '--why'" in shell.groups("skip", "files", "one", code=2)
     shell.groups("skip", "files", "one", "--why", "it stays")
     found = shell.data("show", "files", code=1)
