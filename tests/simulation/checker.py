@@ -48,7 +48,7 @@ def loss(ledger: Ledger, event: Event) -> Iterator[str]:
         if event.state is None and not account.may_be_forgotten:
             yield f"job {event.job} was accepted and is unknown to cancel"
     if isinstance(event, Refused) and isinstance(event.error, UnknownDependency):
-        for other in event.error.missing:
+        for other in {*event.error.missing} - event.settled:
             there = ledger.accounts.get(other)
             if there and not there.may_be_forgotten and there.end is not JobState.CANCELLED:
                 yield f"job {other} was accepted and is unknown as a dependency"

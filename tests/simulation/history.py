@@ -34,10 +34,15 @@ class Accepted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Refused(Event):
-    """A batch that must have left nothing behind. Without an error its producer rolled back."""
+    """A batch that must have left nothing behind. Without an error its producer rolled back.
+
+    ``settled``: jobs that the same transaction had settled before. Those of them that were parked
+    may have been gone by then: their places in the log were pruned.
+    """
 
     jobs: Sequence[NewJob]
     error: Exception | None
+    settled: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

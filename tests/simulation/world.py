@@ -156,7 +156,8 @@ class World:
             if isinstance(error, LeaseLost):
                 self.settle_refused(worker, settlements, error)
                 refused = None
-            self.record(history.Refused(at=at, jobs=jobs, error=refused))
+            settled = frozenset(one.job.id for part in settlements for one in part.outcomes)
+            self.record(history.Refused(at=at, jobs=jobs, error=refused, settled=settled))
         else:
             self.settled(worker, settlements)
             self.record(history.Accepted(at=at, jobs=jobs, tickets=tickets))
