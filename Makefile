@@ -71,6 +71,7 @@ bench-against: $(STAMP) ## Measure beside another checkout (OLD=<checkout with i
 chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then kill and stop real processes
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000)
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000) --store postgres --seconds $(or $(SECONDS_MAX),180)
+	$(BIN)/python -m tests.poll.killed --seeds 200
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 docs: $(STAMP) ## Build the documentation as a site, in build/site

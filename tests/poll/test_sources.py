@@ -13,6 +13,7 @@ import pytest
 import inturn
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
+from inturn.poll.schedules import Firing
 from inturn.poll.source import Source
 from inturn.poll.source_rows import WALK_ATTEMPTS_MAX
 from inturn.store.queries import Query
@@ -277,6 +278,54 @@ async def test_its_queues_behave_as_it_says_and_its_workers_serve_them(
     assert (await app.sources["items"].status()).dead == 1  # of the queue they are on
     assert await items.item("a") == outside.items["a"]
     assert await items.item("b") is None
+
+
+async def test_a_clock_that_steps_by_an_hour_both_ways_loses_nothing(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """(001-20)"""
+    outside = followed.outside
+    for number, hours in enumerate([0, 1, -1, -1, 1]):
+        clock.advance(hours * 3_600)
+        outside.put("a", f"new {number}")
+        await followed.poll()
+        outside.put("a")
+        outside.delete(f"new {number}")
+        await followed.poll()
+    assert await followed.shadow() == outside.living
+    assert len(followed.told) == len(set(followed.told)) == outside.version
+
+
+async def test_an_outage_of_a_minute_is_caught_up_by_itself(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside(), every="5s")
+    poll = app.extension("poll")
+    firing = Firing(poll.declared.values(), [followed.source.declaration])
+    store = await app.lend()
+
+    async def live(seconds: int) -> None:
+        for _ in range(0, seconds, 5):
+            clock.advance(5)
+            while await firing.step(store) == 0.0:
+                pass
+            await followed.drain()
+            followed.outside.put("a", f"i{clock.now().timestamp()}")
+
+    await firing.step(store)
+    await live(10)
+    followed.outside.error = RuntimeError("HTTP 503")
+    await live(60)
+    assert (await followed.source.status()).failing_since is not None
+    followed.outside.error = None
+    clock.advance(50)  # so long may the next try be off
+    await live(5)
+    followed.outside.put = lambda *ids, name="": None  # type: ignore[method-assign]
+    await live(5)
+    assert await followed.shadow() == followed.outside.living
+    assert (await followed.source.status()).error is None
+    ended = [view.state for view in (await store.jobs(kind="poll:items")).rows]
+    assert set(ended) == {JobState.DONE}
 
 
 # Reconcile

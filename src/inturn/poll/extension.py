@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
@@ -41,6 +42,10 @@ NAME_CHARS_MAX = 100
 
 RETRY = RetryPolicy(attempts_max=bounds.ATTEMPTS_MAX, base_seconds=2.0, cap_seconds=300.0)
 """Of a source's runs: one that fails is tried again, and meanwhile no other begins."""
+
+PERIODS_MAX = 10
+"""A run that fails is tried again after so many periods at the latest, so that a source that is
+read every few seconds is read again soon after an outage."""
 
 FETCH_SECONDS_MAX = 300.0
 """A run that takes longer hangs: by itself it hands over to another long before."""
@@ -160,7 +165,7 @@ class Poll(Extension):
                 sweep_max=sweep_max,
                 sweep_percent=sweep_percent,
             )
-            made.run_job = self._run_job(made)
+            made.run_job = self._run_job(made, rule)
             self._see_to_duty()
             self.app.queue(f"poll:{name}", suspects="again")
             self.app.queue(f"changes:{name}", on_dead=on_dead)
@@ -171,7 +176,7 @@ class Poll(Extension):
 
         return declared
 
-    def _run_job(self, source: Source) -> Job[..., Any]:
+    def _run_job(self, source: Source, rule: Rule | None) -> Job[..., Any]:
         """Declare the job that reads a source's pages. It is tried until the source answers."""
 
         async def run(ctx: Context, reconcile: bool = False, force: bool = False) -> None:
@@ -183,9 +188,12 @@ class Poll(Extension):
             except Reject as error:  # a wrong key of the API may be put right: no dead letter
                 raise SourceBroken(f"source {source.name!r} was rejected: {error}") from error
 
-        name = f"poll:{source.name}"
+        name, retry = f"poll:{source.name}", RETRY
+        if isinstance(rule, Every):
+            cap = min(RETRY.cap_seconds, PERIODS_MAX * rule.seconds)
+            retry = replace(RETRY, cap_seconds=cap)
         declare = self.app.job(
-            kind=name, queue=name, retry=RETRY, timeout=FETCH_SECONDS_MAX, keep_result=None
+            kind=name, queue=name, retry=retry, timeout=FETCH_SECONDS_MAX, keep_result=None
         )
         return declare(run).using(key=source.name)  # runs never overlap
 
