@@ -501,7 +501,8 @@ async def test_a_worker_is_seen_by_others(app: App) -> None:
     async with working(app, name="w1", sweep_seconds=0.05):
         await until(lambda: _seen(app, "w1"))
         [view] = await app.run(lambda store: store.workers())
-    assert (view.queues, view.kinds) == (("mail",), ("send",))
+    assert "mail" in view.queues  # and what serves the applications that are installed
+    assert "send" in view.kinds
     assert await app.run(lambda store: store.workers()) == [], "it has left"
 
 

@@ -155,12 +155,17 @@ class Worker:
 
     async def _learn(self, store: Store) -> None:
         """Attach the applications whose tables the store has, and hear which queues it has."""
+        declared = self.app.connections.declared
+        await store.declare(declared)
+        settings = await store.settings()
         owners = await store.versions()
         if len(owners) > 1:
             attach_installed(self.app, owners)
-        await store.declare(self.app.connections.declared)
+            # An application that nobody uses makes no queues.
+            used = {name: said for name, said in declared.items() if name in settings}
+            await store.declare(used)
         self._add_jobs()
-        self.steps.serve(await store.settings())
+        self.steps.serve(settings)
 
     def _add_jobs(self) -> None:
         """Make ready to run the app's jobs, those of applications that were attached as well."""
