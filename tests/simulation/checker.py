@@ -50,6 +50,8 @@ def loss(ledger: Ledger, event: Event) -> Iterator[str]:
     if isinstance(event, Refused) and isinstance(event.error, UnknownDependency):
         for other in {*event.error.missing} - event.settled:
             there = ledger.accounts.get(other)
+            if there and there.waits & event.settled:
+                continue  # a reaction, which was needless by then
             if there and not there.may_be_forgotten and there.end is not JobState.CANCELLED:
                 yield f"job {other} was accepted and is unknown as a dependency"
     if not isinstance(event, Audited):
