@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-ground bench-executor bench-worker bench-against chaos clean docs
+.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-ground bench-groups bench-executor bench-worker bench-against chaos clean docs
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-engine: $(STAMP) ## Measure the engine alone, on both stores
 bench-ground: $(STAMP) ## Measure what applications stand on: own rows, limits, waiting
 	$(BIN)/python -m bench.ground
 
+bench-groups: $(STAMP) ## Measure groups beside plain jobs that wait for one another
+	$(BIN)/python -m bench.groups
+
 bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 	$(BIN)/python -m bench.executor
 
@@ -73,6 +76,8 @@ chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then ki
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000) --store postgres --seconds $(or $(SECONDS_MAX),180)
 	$(BIN)/python -m tests.poll.killed --seeds 200
 	$(BIN)/python -m tests.chaos $(ARGS)
+	$(BIN)/python -m tests.groups.many --groups $(or $(GROUPS),10000)
+	$(BIN)/python -m tests.groups.killing --seeds $(or $(KILLED),50)
 
 docs: $(STAMP) ## Build the documentation as a site, in build/site
 	$(BIN)/python docs/generate.py

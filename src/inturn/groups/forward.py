@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 
 from inturn.groups import decide, records
+from inturn.groups.begins import Begins
 from inturn.groups.decide import ANSWERS, Happened, Move, Outcome, Then
 from inturn.groups.errors import NotBegun
 from inturn.groups.model import Action, GroupState, JobCall, StepState
 from inturn.groups.perform import Answer, ask, perform
-from inturn.groups.records import GroupRow, StepRow
+from inturn.groups.records import GroupRow, StepRow, Turned
 from inturn.model.errors import LeaseLost, StoreBusy, StoreUnavailable
 from inturn.policy.raised import describe
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
@@ -47,7 +49,33 @@ class StepAttempt:
 
     def __init__(self, app: App, ctx: Context, group: str, number: int) -> None:
         self.app, self.ctx, self.group, self.number = app, ctx, group, number
-        self.row: StepRow
+        self.row: StepRow  # read when something is to be decided
+
+    async def run_plainly(self, begins: Begins, needed: Collection[str]) -> str | None:
+        """Make the attempt, in the plain case with no look at the group: it goes forward, nobody
+        knows the step to have begun, and its action returns. ``needed``: jobs that the app must
+        have.
+        """
+        self.check_jobs(needed)
+        job, token = str(self.ctx.id), self.ctx.token
+        turned = Turned(group_id=self.group, number=self.number, job=job, token=token)
+        begun = await begins.handle(turned)
+        if begun is None:
+            return await self.run()
+        step = begun.step
+        address = None
+        if not isinstance(step.do, JobCall):
+            address = (await self.read_row()).address
+        seen = await act(self.ctx, step.do, address, step.timeout)
+        if seen.happened is Happened.RETURNED:
+            try:
+                await self.ctx.done_with(records.STEPS_APPLIED, turned)
+                return None
+            except (StoreBusy, StoreUnavailable):
+                pass  # it is written down by itself, as often as need be
+        self.row = await self.read_row()
+        await self.end(seen)
+        return None
 
     async def run(self) -> str | None:
         """Make the attempt. Returns why nothing was done, if nothing was."""
@@ -66,10 +94,16 @@ class StepAttempt:
             move, why = await self.begin(is_confirmed=True)
             if move is not Move.RUN:
                 return why
-        seen = await self.act() if move is Move.RUN else Seen(Happened.RAISED)
-        if not await self.record(seen):
-            await self.record(await self.ask())
+        seen = Seen(Happened.RAISED)
+        if move is Move.RUN:
+            seen = await act(self.ctx, self.action, self.row.address, self.timeout)
+        await self.end(seen)
         return None
+
+    async def end(self, seen: Seen) -> None:
+        """Write down what happened; where that is not known, what the verify says."""
+        if not await self.record(seen):
+            await self.record(await self.answer_of(self.row))
 
     # Before it runs
 
@@ -87,7 +121,7 @@ class StepAttempt:
                 raise LeaseLost([self.ctx.token])
             move = self.next_move(group)
             if move in (Move.ASK, Move.CONFIRM, Move.RUN):
-                self.check_jobs()
+                self.check_jobs(needed(self.action, self.row.step.verify))
             if move is Move.CONFIRM and is_confirmed:
                 await self.save_pivot(t, group)
                 move = Move.RUN
@@ -102,11 +136,11 @@ class StepAttempt:
             )
         return move, f"group {group.name!r} is {group.state}, and this step {self.row.state}"
 
-    def check_jobs(self) -> None:
+    def check_jobs(self, needed: Collection[str]) -> None:
         """Leave a step to other workers whose jobs this app does not have."""
-        for action in (self.action, self.row.step.verify):
-            if isinstance(action, JobCall) and action.kind not in self.app.jobs:
-                reason = f"the app of this worker has no job {action.kind!r}; another's may"
+        for kind in needed:
+            if kind not in self.app.jobs:
+                reason = f"the app of this worker has no job {kind!r}; another's may"
                 raise RetryLater(after=ELSEWHERE_SECONDS, reason=reason, counted=False)
 
     def job_of_row(self) -> str | None:
@@ -137,7 +171,7 @@ class StepAttempt:
     async def confirm(self) -> Seen | None:
         """Ask the verifies of what an irreversible step comes after; None if all is applied."""
         for number in self.row.after:
-            before = await self._step(number)
+            before = await self.read_row(number)
             if before.step.verify is None or before.state is not StepState.APPLIED:
                 continue
             seen = await self.answer_of(before)
@@ -148,7 +182,10 @@ class StepAttempt:
                 return Seen(Happened.UNCONFIRMED, said, seen.answer)
         return None
 
-    async def _step(self, number: int) -> StepRow:
+    async def read_row(self, number: int | None = None) -> StepRow:
+        """Read the step, or another of its group."""
+        number = self.number if number is None else number
+
         async def read(store: Store) -> list[StepRow]:
             return await store.read(records.STEP, id=self.group, number=number)
 
@@ -166,24 +203,6 @@ class StepAttempt:
     def timeout(self) -> float | None:
         """How long it may take."""
         return self.row.step.timeout
-
-    async def act(self) -> Seen:
-        """Carry out the action."""
-        try:
-            await perform(self.ctx, self.action, self.row.address, self.timeout)
-        except Reject as error:
-            return Seen(Happened.REJECTED, describe(error))
-        except NotBegun as error:
-            return Seen(Happened.NOT_BEGUN, str(error))
-        except LeaseLost:
-            raise
-        except Exception as error:
-            return Seen(Happened.RAISED, describe(error))
-        return Seen(Happened.RETURNED)
-
-    async def ask(self) -> Seen:
-        """Ask the verify how the step ended."""
-        return await self.answer_of(self.row)
 
     async def answer_of(self, row: StepRow) -> Seen:
         """Ask the verify of a step."""
@@ -335,6 +354,26 @@ class UndoAttempt(StepAttempt):
             has_ended=outcome.then is Then.DONE,
             now=None,
         )
+
+
+def needed(*actions: Action | None) -> set[str]:
+    """Return the jobs that actions call."""
+    return {action.kind for action in actions if isinstance(action, JobCall)}
+
+
+async def act(ctx: Context, action: Action, address: str | None, timeout: float | None) -> Seen:
+    """Carry out an action, and say what happened."""
+    try:
+        await perform(ctx, action, address, timeout)
+    except Reject as error:
+        return Seen(Happened.REJECTED, describe(error))
+    except NotBegun as error:
+        return Seen(Happened.NOT_BEGUN, str(error))
+    except LeaseLost:
+        raise
+    except Exception as error:
+        return Seen(Happened.RAISED, describe(error))
+    return Seen(Happened.RETURNED)
 
 
 async def save_group(

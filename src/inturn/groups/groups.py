@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from inturn.groups import decide, records
+from inturn.groups.begins import Begins
 from inturn.groups.build import check_nodes
 from inturn.groups.decide import Turn
 from inturn.groups.errors import GroupRefused, UnknownGroup, UnknownStep
 from inturn.groups.explain import explained
-from inturn.groups.forward import StepAttempt, UndoAttempt, save_group
+from inturn.groups.forward import StepAttempt, UndoAttempt, needed, save_group
 from inturn.groups.group import Group
 from inturn.groups.model import (
     CONCURRENCY_MAX,
@@ -64,11 +67,14 @@ class Groups(Extension):
     def __init__(self, app: App) -> None:
         super().__init__(app)
         self.nodes: dict[str, Node] = {}
+        self._begins_of: WeakKeyDictionary[asyncio.AbstractEventLoop, Begins] = WeakKeyDictionary()
         app.schema(SCHEMA)
         app.queue(QUEUE, suspects="again")
 
-        async def step(ctx: Context, group: str, number: int) -> str | None:
-            return await StepAttempt(app, ctx, group, number).run()
+        async def step(
+            ctx: Context, group: str, number: int, needs: tuple[str, ...] = ()
+        ) -> str | None:
+            return await StepAttempt(app, ctx, group, number).run_plainly(self._begins(), needs)
 
         async def undo(ctx: Context, group: str, number: int) -> str | None:
             return await UndoAttempt(app, ctx, group, number).run()
@@ -141,7 +147,7 @@ class Groups(Extension):
         jobs = [
             NewJob(
                 kind=STEP,
-                payload=payload_of(group, number),
+                payload=payload_of(group, number, needed(step.do, step.verify)),
                 queue=queue_of(step.node),
                 attempts_max=bounds.ATTEMPTS_MAX,
                 after=frozenset(ids[before] for before in step.after),
@@ -213,6 +219,13 @@ class Groups(Extension):
             await self._ready()
             async with self.app.transaction() as t:
                 await self._put_nodes(t, self.nodes)
+
+    def _begins(self) -> Begins:
+        """Return what writes down the beginnings of steps on this loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._begins_of:
+            self._begins_of[loop] = Begins(self.app)
+        return self._begins_of[loop]
 
     async def _ready(self) -> None:
         await self.app.run(lambda store: store.ensure(SCHEMA))

@@ -151,6 +151,29 @@ class StepRow(FactsRow, frozen=True, kw_only=True):
         )
 
 
+class BegunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that is about to run."""
+
+    group_id: str
+    number: int
+    node: str
+    definition: str
+
+    @property
+    def step(self) -> Step:
+        """The step as it was defined."""
+        return _decode_step(self.definition)
+
+
+class Turned(msgspec.Struct, frozen=True, kw_only=True):
+    """A step whose turn has come, or that was applied, under a lease."""
+
+    group_id: str
+    number: int
+    job: str
+    token: int
+
+
 class NewStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step on its way into the store."""
 
@@ -225,6 +248,8 @@ STEP = Query(PACKAGE, "step", StepRow)
 STEP_NUMBER = Query(PACKAGE, "step_number", Number)
 STEPS = Query(PACKAGE, "steps", StepRow)
 FACTS = Query(PACKAGE, "facts", FactsRow)
+BEGIN_STEPS = Query(PACKAGE, "begin_steps", BegunRow)
+STEPS_APPLIED = Query(PACKAGE, "steps_applied")
 BEGIN_STEP = Query(PACKAGE, "begin_step")
 SAVE_STEP = Query(PACKAGE, "save_step")
 BEGIN_UNDO = Query(PACKAGE, "begin_undo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -97,7 +98,7 @@ async def carry_out(
     new = [
         NewJob(
             kind=UNDO,
-            payload=payload_of(group.id, number),
+            payload=payload_of(group.id, number, ()),
             queue=queue_of(steps[number].node),
             attempts_max=bounds.ATTEMPTS_MAX,
             after=frozenset(job_of(one) for one in turn.undo[number]),
@@ -147,9 +148,12 @@ def queue_of(node: str) -> str:
     return f"node:{node}"
 
 
-def payload_of(group: str, number: int) -> str:
-    """Return the payload of a step's job."""
-    return msgspec.json.encode({"group": group, "number": number}).decode()
+def payload_of(group: str, number: int, needs: Iterable[str]) -> str:
+    """Return the payload of a step's job. ``needs``: jobs that a worker's app must have."""
+    payload: dict[str, Any] = {"group": group, "number": number}
+    if needs := sorted(set(needs)):
+        payload["needs"] = needs
+    return msgspec.json.encode(payload).decode()
 
 
 async def _gone(app: App, steps: Sequence[FactsRow]) -> dict[int, JobState]:

@@ -12,6 +12,7 @@ from inturn.model.job import LeasedJob
 
 if TYPE_CHECKING:
     from inturn.queue.transaction import JobTransaction
+    from inturn.store.queries import Query
 
 
 ROUNDING = 1e-6
@@ -35,6 +36,10 @@ class AttemptStore(Protocol):
 
     def transaction(self) -> AbstractAsyncContextManager[JobTransaction]:
         """Open the transaction that also says that the job is done."""
+        ...
+
+    async def done_with(self, query: Query[Any], row: Any) -> None:
+        """Write a row, and that the job is done, in a transaction that others may share."""
         ...
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
@@ -106,6 +111,14 @@ class Context:
         A job with ``process=True`` has no transaction: the connection is the worker's.
         """
         return self._store.transaction()
+
+    async def done_with(self, query: Query[Any], row: Any) -> None:
+        """Write one row and that the job is done, together: cheaper than a transaction.
+
+        The query is one that ``run_many`` takes. The ends of other jobs may be written with it, so
+        it is for what needs no read in between. What the handler returns is not kept.
+        """
+        await self._store.done_with(query, row)
 
     async def call(self, kind: str, payload: str, *, timeout: float | None = None) -> Any:
         """Run another job of the app here, as a part of this attempt: for applications.

@@ -16,7 +16,9 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Verdict
 from inturn.queue.app import App
 from inturn.queue.transaction import JobTransaction
+from inturn.store.queries import Query
 from inturn.store.store import Store
+from inturn.worker.ends import DONE, End
 from inturn.worker.runs import Run
 
 PROGRESS_SECONDS = 1.0
@@ -71,16 +73,7 @@ class LeaseStore:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[JobTransaction]:
         """Open a transaction that says, when it commits, what becomes of the job."""
-        if self.is_settled:
-            raise BadInput(
-                "the job is settled: its transaction has committed, and an attempt has one. Write "
-                "all that belongs to it inside that one."
-            )
-        if self._is_open:
-            raise BadInput(
-                "the job's transaction is open, and an attempt has one: a second would say that "
-                "the job is done before the first has committed. Write inside the first."
-            )
+        self._check_open()
         self._is_open = True
         run, position = self._run, self._job.position
         try:
@@ -99,6 +92,33 @@ class LeaseStore:
             self._is_open = False
             if not self.is_settled:
                 run.settling.discard(position)
+
+    async def done_with(self, query: Query[Any], row: Any) -> None:
+        """Write a row, and that the job is done, in a transaction that others may share."""
+        self._check_open()
+        self._is_open = True
+        run, position = self._run, self._job.position
+        try:
+            await run.all_settled()
+            run.settling.add(position)
+            await run.runs.ends.handle(End(run, self._job, query, row))
+            self.verdict = DONE
+        finally:
+            self._is_open = False
+            if not self.is_settled:
+                run.settling.discard(position)
+
+    def _check_open(self) -> None:
+        if self.is_settled:
+            raise BadInput(
+                "the job is settled: its transaction has committed, and an attempt has one. Write "
+                "all that belongs to it inside that one."
+            )
+        if self._is_open:
+            raise BadInput(
+                "the job's transaction is open, and an attempt has one: a second would say that "
+                "the job is done before the first has committed. Write inside the first."
+            )
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
         """Run another job of the app as a part of this attempt, and return what it returns."""
@@ -143,6 +163,10 @@ class PartOfAttempt:
             "this job runs as a step of a group, which writes down its end by itself, so that "
             "ctx.transaction() is not for it. For your own rows: app.transaction()."
         )
+
+    async def done_with(self, query: Query[Any], row: Any) -> None:
+        """Refuse: as a transaction."""
+        self.transaction()
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
         """Refuse: a part has no parts."""

@@ -24,6 +24,7 @@ from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Verdict
 from inturn.queue.job import Job
 from inturn.queue.transaction import JobTransaction
+from inturn.store.queries import Query
 from inturn.worker import process_protocol as protocol
 from inturn.worker.attempt import Attempts
 
@@ -182,6 +183,10 @@ class PipeStore:
             "job is done is the worker's, in another process. Leave out process=True, or make "
             "the handler's writes idempotent by ctx.id and fence them with ctx.token."
         )
+
+    async def done_with(self, query: Query[Any], row: Any) -> None:
+        """Refuse: as a transaction."""
+        self.transaction()
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
         """Refuse: other jobs run in the worker's process, or in one of their own."""

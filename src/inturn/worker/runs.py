@@ -16,6 +16,7 @@ from inturn.model.lease import Claim, Lease
 from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
 from inturn.policy.verdict import Done, Release, Verdict
 from inturn.store.store import Store
+from inturn.worker.ends import Ends
 from inturn.worker.heartbeat import lease_now
 from inturn.worker.queues_ready import QueuesReady
 from inturn.worker.settle_buffer import Volume, chars_of
@@ -247,6 +248,7 @@ class Runs:
         self.slots: Slots
         self.context: Context  # in which the worker works
         self.volume = Volume()
+        self.ends = Ends(self)
         self.stop = Stop.RUN
         self.in_hand = 0  # jobs that have not ended, as far as a step has seen
         self.gives_back = False  # something is not to start
