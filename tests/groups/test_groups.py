@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -345,6 +350,26 @@ async def test_a_group_whose_block_fails_is_never_stored(app: App, jobs: Jobs) -
         await begin()
     assert await app.groups.list() == []
     assert (await (await app.lend()).jobs()).rows == ()
+
+
+async def test_a_group_whose_submitter_is_killed_leaves_nothing(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    """With all of it written, and not committed; nothing of it runs (000-13) (000-14)."""
+    await app.migrate()
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "tests.groups.dying_submitter"],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"INTURN_STORE": app.url},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    async with app.group("other") as group:  # the name, the node, the queue are not held up
+        jobs.step(group, "a")
+    assert (await jobs.result(group)).state is GroupState.DONE
+    assert [one.name for one in await app.groups.list()] == ["other"]
+    assert nodes.done == ["do a"]
 
 
 async def test_a_name_stands_for_one_group_that_is_under_way(app: App, jobs: Jobs) -> None:
