@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-ground bench-groups bench-executor bench-worker bench-against chaos clean docs
+.PHONY: help setup demo test-quick test test-all check format bench bench-peers bench-engine bench-ground bench-groups bench-poll bench-executor bench-worker bench-against chaos clean docs
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-ground: $(STAMP) ## Measure what applications stand on: own rows, limits, 
 
 bench-groups: $(STAMP) ## Measure groups beside plain jobs that wait for one another
 	$(BIN)/python -m bench.groups
+
+bench-poll: $(STAMP) ## Measure sources beside fetching alone, and what schedules cost
+	$(BIN)/python -m bench.poll
 
 bench-executor: $(STAMP) ## Measure the executor beside ThreadPoolExecutor
 	$(BIN)/python -m bench.executor

@@ -22,6 +22,8 @@ class Sizes:
     drain_keys: int  # of the load with very many keys, two jobs each
     enqueue_jobs: int
     own_rows: int  # of an application, written in one transaction
+    poll_items: int  # of an outside system that is followed from the beginning
+    idle_seconds: float
     limit_seconds: float
     rate_seconds: float
     replay_jobs: int
@@ -59,6 +61,8 @@ FULL = Sizes(
     drain_keys=50_000,
     enqueue_jobs=100_000,
     own_rows=100_000,
+    poll_items=100_000,
+    idle_seconds=30,
     limit_seconds=20,
     rate_seconds=60,
     replay_jobs=60_000,
@@ -96,6 +100,8 @@ QUICK = Sizes(
     drain_keys=5_000,
     enqueue_jobs=10_000,
     own_rows=5_000,
+    poll_items=10_000,
+    idle_seconds=5,
     limit_seconds=2,
     rate_seconds=10,
     replay_jobs=10_000,

@@ -1,4 +1,4 @@
-"""A run of a source: page after page, each applied in one transaction: shadows, jobs, cursor."""
+"""A run of a source: page after page, applied in one transaction: shadows, jobs, cursor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from inturn.poll.page import (
     Change,
     CursorGone,
     Page,
+    SeenItem,
     Shadow,
     ShadowChange,
     SourceBroken,
@@ -39,7 +40,21 @@ from inturn.store.transaction import Transaction
 RUN_SECONDS_MAX = 20.0
 """After so long a run hands over to another: a long catch-up holds up no worker that is to stop."""
 
+PAGES_ITEMS_MAX, PAGES_SECONDS_MAX = 2_000, 1.0
+"""How many items are applied together, and for how long they are waited for."""
+
 _json = msgspec.json.Encoder()
+
+
+class Pages(msgspec.Struct):
+    """Some pages in a row, to be applied together: one transaction for many small pages."""
+
+    cursor: str | None
+    seen: list[SeenItem] = []
+    count: int = 0
+    more: bool = True
+    error: Exception | None = None
+    """Why there is no further page. Those before it are applied all the same."""
 
 
 async def read(source: Source, ctx: Context) -> None:
@@ -49,22 +64,39 @@ async def read(source: Source, ctx: Context) -> None:
     row = await row_of(source, store)
     asked: set[str | None] = set()
     while True:
-        try:
-            page = await fetch(source, ctx, row.cursor, asked)
-        except CursorGone:
-            if not source.restarts or row.cursor is None:
-                raise
-            row, asked = msgspec.structs.replace(row, cursor=None), set()
-            continue
-        if not await apply(source, store, row, page):
+        pages = await fetch_some(source, ctx, row.cursor, asked)
+        if pages.count and not await apply(source, store, row, pages):
             row, asked = await row_of(source, store), set()  # somebody else was here
             continue
-        if not page.more:
+        if isinstance(pages.error, CursorGone) and source.restarts and pages.cursor is not None:
+            row = msgspec.structs.replace(await row_of(source, store), cursor=None)
+            asked = set()
+            continue
+        if pages.error is not None:
+            raise pages.error
+        if not pages.more:
             return
+        row = await row_of(source, store)
         if monotonic() > ends_at:
             await submit_run(store, row)
             return
-        row = await row_of(source, store)
+
+
+async def fetch_some(
+    source: Source, ctx: Context, cursor: str | None, asked: set[str | None]
+) -> Pages:
+    """Fetch pages from a cursor on, for a moment or until they are many."""
+    pages, ends_at = Pages(cursor), monotonic() + PAGES_SECONDS_MAX
+    while pages.more and len(pages.seen) < PAGES_ITEMS_MAX and monotonic() < ends_at:
+        try:
+            page = await fetch(source, ctx, pages.cursor, asked)
+            pages.seen += [source.fields.read(item) for item in page.items]
+        except Exception as error:
+            pages.error = error
+            break
+        pages.cursor = pages.cursor if page.cursor is None else str(page.cursor)
+        pages.count, pages.more = pages.count + 1, page.more
+    return pages
 
 
 async def fetch(
@@ -88,15 +120,13 @@ async def fetch(
     return page
 
 
-async def apply(source: Source, store: Store, row: SourceRow, page: Page[Any]) -> bool:
-    """Write a page, if nobody else has written since the row was read; say whether it was.
+async def apply(source: Source, store: Store, row: SourceRow, pages: Pages) -> bool:
+    """Write pages, if nobody else has written since the row was read; say whether they were.
 
     A page without a cursor leaves the cursor where it was.
     """
-    cursor = row.cursor if page.cursor is None else str(page.cursor)
-    seen = [source.fields.read(item) for item in page.items]
-    told, written = await compared(source, store, seen)
-    if not written and cursor == row.cursor:
+    told, written = await compared(source, store, pages.seen)
+    if not written and pages.cursor == row.cursor:
         return True  # nothing is new
     async with store.transaction() as t:
         if not await is_ours(source, t, row):
@@ -107,11 +137,12 @@ async def apply(source: Source, store: Store, row: SourceRow, page: Page[Any]) -
         await t.run(
             PAGE_APPLIED,
             name=source.name,
-            cursor=cursor,
-            items=len(seen),
+            cursor=pages.cursor,
+            pages=pages.count,
+            items=len(pages.seen),
             changes=len(told),
             changed_at=now if told else None,
-            succeeded_at=None if page.more else now,
+            succeeded_at=None if pages.more else now,
         )
     return True
 
