@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import selectors
-import sys
 import threading
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import inturn
@@ -18,7 +16,6 @@ from inturn.model import events
 
 T = TypeVar("T")
 
-SOURCE = str(Path(inturn.__file__).parent / "executor")
 SECONDS_MAX = 60.0  # for anything in these tests that could hang
 JUMPED_SECONDS_MAX = 1e9  # the same where time jumps, and an hour is nothing
 
@@ -69,28 +66,6 @@ class Seen:
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
-
-
-class Steps:
-    """Counts the lines of the executor that are run."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> Steps:
-        self._before = sys.gettrace()
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
-
-    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(SOURCE) else None
-
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self.count += 1
-        return self._line
 
 
 class Failing:

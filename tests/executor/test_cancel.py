@@ -239,30 +239,6 @@ async def test_cancels_from_many_threads_report_each_job_exactly_once() -> None:
     assert executor.free_slots == 3
 
 
-async def test_a_submitted_job_does_not_depend_on_the_task_that_submitted_it() -> None:
-    """(004-17)"""
-    begun, gate = asyncio.Event(), asyncio.Event()
-    tickets: list[LocalTicket] = []
-    async with Running() as executor:
-
-        async def job() -> str:
-            begun.set()
-            await gate.wait()
-            return "written"
-
-        async def request() -> None:
-            tickets.append(await executor.submit("one", job))
-            await tickets[0].result()
-
-        caller = asyncio.create_task(request())
-        await begun.wait()
-        caller.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await caller
-        gate.set()
-        assert await tickets[0].result(SECONDS_MAX) == "written"
-
-
 async def test_a_job_that_is_not_detached_goes_with_its_caller() -> None:
     """(004-17)"""
     seen = Seen()

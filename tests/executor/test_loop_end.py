@@ -67,7 +67,7 @@ def test_jobs_that_were_given_to_the_loop_and_have_not_begun_when_it_ends_are_re
     assert len(seen.failures) == 40 - len(ran)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_accepted_implies_run_or_reported_however_a_loop_ends_beside_threads(seed: int) -> None:
     for number in range(40):
         seen = Seen()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections import defaultdict
 
 import pytest
@@ -233,25 +232,3 @@ async def test_order_for_each_key_does_not_depend_on_the_number_of_shards(
     assert len(ran) == 37
     assert all(numbers == sorted(numbers) for numbers in ran.values())
     assert sum(map(len, ran.values())) == 2_000
-
-
-async def test_a_loop_with_other_work_gets_its_turn_while_jobs_that_never_wait_run() -> None:
-    turns = 0
-    stop = False
-
-    async def other() -> None:
-        nonlocal turns
-        while not stop:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def job() -> None:
-        time.sleep(0.001)  # noqa: ASYNC251
-
-    beside = asyncio.create_task(other())
-    async with Running(slots=1, queue_size=200) as executor:
-        for _ in range(100):
-            await executor.submit("one", job)
-    stop = True
-    await beside
-    assert turns > 20

@@ -124,27 +124,15 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
     ("variable", "value", "words"),
     [
         ("SQ_SHARDS", "0", r"^SQ_SHARDS is 0; it may be 1 to"),
-        ("SQ_SHARDS", "-3", r"^SQ_SHARDS is -3"),
         ("SQ_SHARDS", "four", r"^SQ_SHARDS is 'four'; it must be a whole number"),
-        ("SQ_SHARDS", "", r"^SQ_SHARDS is ''"),
-        ("SQ_QUEUE_SIZE", "1.5", r"^SQ_QUEUE_SIZE is '1.5'; it must be a whole number"),
-        ("SQ_QUEUE_SIZE", "0", r"^SQ_QUEUE_SIZE is 0"),
         (
             "SQ_ENQUEUE_TIMEOUT",
             "200",
             r"^SQ_ENQUEUE_TIMEOUT cannot be read: '200' has no unit; write 200s for",
         ),
         ("SQ_ENQUEUE_TIMEOUT", "-1s", r"^SQ_ENQUEUE_TIMEOUT cannot be read: '-1s' is no length"),
-        ("SQ_MAX_ATTEMPTS", "0", r"^SQ_MAX_ATTEMPTS is 0"),
-        (
-            "SQ_BASE_BACKOFF",
-            "soon",
-            r"^SQ_BASE_BACKOFF cannot be read: 'soon' is no length of time",
-        ),
         ("SQ_BASE_BACKOFF", "1m", r"^SQ_BASE_BACKOFF is 60 s, and max_interval, .* 20 s\. Raise"),
         ("SQ_MAX_INTERVAL", "10ms", r"^base_backoff is 0\.1 s, and SQ_MAX_INTERVAL, .* 0\.01 s\."),
-        ("SQ_MAX_INTERVAL", "9999h", r"^SQ_MAX_INTERVAL is .*it may be 0 to 86,400 "),
-        ("SQ_JITTER", "2", r"^SQ_JITTER is 2"),
         ("SQ_JITTER", "nan", r"^SQ_JITTER must be a finite number"),
         ("SQ_ON_DEAD", "panic", r"^SQ_ON_DEAD is 'panic'; it may be 'skip' or 'halt'"),
     ],
@@ -162,14 +150,9 @@ def test_a_variable_that_cannot_be_is_named_in_a_sentence(
     "wrong",
     [
         {"shards": 0},
-        {"shards": True},
-        {"shards": 2.0},
         {"slots": -1},
-        {"queue_size": 0},
         {"max_attempts": "8"},
         {"enqueue_timeout": -0.1},
-        {"enqueue_timeout": float("inf")},
-        {"enqueue_timeout": None},
         {"base_backoff": "quick"},
         {"base_backoff": 30, "max_interval": "20s"},
         {"jitter": 1.1},
@@ -182,13 +165,6 @@ def test_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
         inturn.Executor(**wrong)
 
 
-def test_the_first_wait_may_be_the_longest() -> None:
-    """(004-20)"""
-    settings = ExecutorSettings(base_backoff="1m", max_interval=60)
-    assert (settings.base_backoff, settings.max_interval) == (60.0, 60.0)
-    assert ExecutorSettings(base_backoff=0, max_interval=0).max_interval == 0.0
-
-
 async def _async_listener(event: object) -> None: ...
 
 
@@ -196,15 +172,9 @@ async def _async_listener(event: object) -> None: ...
     ("settings", "said"),
     [
         ({"listeners": print}, r"^listeners must be a list, .* not <built-in function print>\.$"),
-        ({"listeners": "print"}, "^listeners must be a list"),
-        ({"listeners": None}, "^listeners must be a list"),
-        (
-            {"listeners": [print, 5]},
-            r"^a listener must be a function that takes an event, not 5\.$",
-        ),
         ({"listeners": [_async_listener]}, "^a listener must be a def, not an async def"),
     ],
-    ids=["a function", "text", "nothing", "a number", "async"],
+    ids=["a function", "async"],
 )
 def test_what_cannot_listen_is_refused_when_it_is_given(
     settings: dict[str, Any], said: str
@@ -222,19 +192,16 @@ def test_an_error_handler_must_be_a_plain_function() -> None:
         inturn.Executor(error_handler="print")  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("permanent", [ValueError, (ValueError("one"),), ("ValueError",), 7])
+@pytest.mark.parametrize("permanent", [ValueError, ("ValueError",)])
 def test_permanent_must_be_a_tuple_of_classes(permanent: Any) -> None:
     with pytest.raises(BadInput, match="permanent"):
         inturn.Executor(permanent=permanent)
 
 
-@pytest.mark.parametrize("timeout", [-1, math.nan, "soon", object()])
-@pytest.mark.parametrize("is_full", [True, False])
-async def test_a_timeout_that_cannot_be_is_refused(timeout: Any, is_full: bool) -> None:
+@pytest.mark.parametrize("timeout", [-1, math.nan, "soon"])
+async def test_a_timeout_that_cannot_be_is_refused(timeout: Any) -> None:
     gate = asyncio.Event()
     async with Running(shards=1, slots=1, queue_size=1) as executor:
-        for _ in range(2 if is_full else 0):
-            await executor.submit("one", gate.wait)
         with pytest.raises(InvalidSetting, match="timeout"):
             await executor.submit("one", gate.wait, timeout=timeout)
         with pytest.raises(InvalidSetting, match="timeout"):
@@ -245,17 +212,11 @@ async def test_a_timeout_that_cannot_be_is_refused(timeout: Any, is_full: bool) 
             await executor.run("one", gate.wait, timeout=timeout)
         with pytest.raises(InvalidSetting, match="timeout"):
             await executor.stop(timeout=timeout)
-        assert executor.keys_busy == int(is_full)
+        assert executor.keys_busy == 0
         gate.set()
 
 
 class Local(inturn.Executor):
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.is_mine = True
-
-
-class Durable(inturn.DurableExecutor):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.is_mine = True

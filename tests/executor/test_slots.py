@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import types
-from collections.abc import Coroutine, Generator
+import threading
 from random import Random
-from typing import Any
 
 import pytest
 
-from tests.executor.support import SECONDS_MAX, Running
+from tests.executor.support import SECONDS_MAX, Running, waiting_thread_job
 
 
 async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> None:
@@ -28,23 +25,6 @@ async def test_jobs_that_never_wait_share_one_slot_and_run_as_they_came() -> Non
         await executor.barrier("key 499")
         assert len(executor._lanes.slots.on_loop) == 1
     assert ran == list(range(500)), "who got a slot first runs first"
-
-
-async def test_jobs_that_wait_have_a_slot_each() -> None:
-    running, may_end = 0, asyncio.Event()
-
-    async def waits() -> None:
-        nonlocal running
-        running += 1
-        await may_end.wait()
-
-    async with Running(slots=20, queue_size=1_000) as executor:
-        await executor.submit_many([(f"key {one}", waits) for one in range(50)])
-        for _ in range(25):  # one begins, and has the next begin in the next turn of the loop
-            await asyncio.sleep(0)
-        assert running == 20
-        may_end.set()
-    assert running == 50
 
 
 async def test_a_job_that_computes_lets_the_loop_turn_before_the_next() -> None:
@@ -67,7 +47,7 @@ async def test_a_job_that_computes_lets_the_loop_turn_before_the_next() -> None:
     assert len(set(turns)) >= 10, "never two of them between two turns of the loop"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 async def test_no_job_is_left_behind_however_others_wait_fail_or_are_cancelled(seed: int) -> None:
     dice = Random(seed)
 
@@ -100,36 +80,19 @@ async def test_no_job_is_left_behind_however_others_wait_fail_or_are_cancelled(s
         assert executor._lanes.slots._awake == 0, "all slots rest"
 
 
-def begun_at_once(
-    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **named: Any
-) -> asyncio.Task[Any]:
-    """Make tasks as ``asyncio.eager_task_factory`` does, which came with Python 3.12."""
-    try:
-        yielded = work.send(None)
-    except BaseException as error:
-        ended: BaseException | None = error
-    else:
-        ended = None
+async def test_a_slot_on_threads_goes_from_job_to_job_past_the_loop() -> None:
+    gate, all_ran = threading.Event(), threading.Event()
+    threads: list[int] = []
 
-    @types.coroutine
-    def rest() -> Generator[Any, Any, Any]:
-        if isinstance(ended, StopIteration):
-            return ended.value
-        if ended is not None:
-            raise ended
-        sent = yield yielded
-        while True:
-            try:
-                sent = yield work.send(sent)
-            except StopIteration as end:
-                return end.value
+    def count() -> None:
+        threads.append(threading.get_ident())
+        if len(threads) == 500:
+            all_ran.set()
 
-    async def whole() -> Any:
-        return await rest()
-
-    return asyncio.Task(whole(), loop=loop, **named)
-
-
-FACTORIES: list[Any] = [begun_at_once]
-if sys.version_info >= (3, 12):
-    FACTORIES.append(asyncio.eager_task_factory)
+    async with Running(shards=1, queue_size=501) as executor:
+        await executor.submit("one", waiting_thread_job(gate))
+        for _ in range(500):
+            await executor.submit("one", count)
+        gate.set()
+        assert all_ran.wait(SECONDS_MAX)  # the loop stands still meanwhile
+        assert len(set(threads)) == 1

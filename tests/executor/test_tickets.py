@@ -87,14 +87,13 @@ async def test_how_long_to_wait_for_a_result_is_said_as_everywhere(verb: str) ->
 
     async with Running() as executor:
         ticket = await executor.submit("one", gate.wait)
-        for given, shown in (("10ms", "0.01 s"), (0.01, "0.01 s"), ("0", "0 s"), (0, "0 s")):
+        for given, shown in (("10ms", "0.01 s"), (0, "0 s")):
             with pytest.raises(TimeoutError, match=f"has not ended within {shown}"):
                 await wait(ticket, given)
-        for wrong in ("soon", "-1s", -1, math.nan, math.inf, True, [1]):
+        for wrong in ("soon", -1, math.nan):
             with pytest.raises(InvalidSetting, match="timeout"):
                 await wait(ticket, wrong)
         gate.set()
-        for long in ("1m", "10d", 1e6, 1e300):
-            assert await wait(ticket, long) is True
+        assert await wait(ticket, "10d") is True
         waiting = asyncio.create_task(wait(await executor.submit("two", gate.wait), 1e300))
         assert await asyncio.wait_for(waiting, SECONDS_MAX) is True

@@ -8,8 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from inturn.model import bounds
 from inturn.model.admissible import (
@@ -23,47 +21,31 @@ from inturn.model.ids import new_id
 from inturn.model.job import NewJob
 
 
-@given(some.text(min_size=1, max_size=50))
-def test_any_text_without_nul_is_a_name(name: str) -> None:
-    if "\x00" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-        with pytest.raises(InvalidName, match="the key"):
-            check_name("key", name, 50)
-    else:
-        check_name("key", name, 50)
-
-
-@pytest.mark.parametrize("name", ["", "x" * 51, "é" * 51, "\x00", "a\x00b", "\ud800", "a\udfff"])
+@pytest.mark.parametrize("name", ["", "x" * 51, "é" * 51, "a\x00b", "a\udfff"])
 def test_a_name_that_cannot_be_kept_is_refused(name: str) -> None:
+    check_name("kind", "é" * 50, 50)
     with pytest.raises(InvalidName, match="the kind"):
         check_name("kind", name, 50)
 
 
-@pytest.mark.parametrize("name", [None, 7, b"x", ["x"], True])
+@pytest.mark.parametrize("name", [None, 7, b"x"])
 def test_a_name_is_text(name: Any) -> None:
     with pytest.raises(InvalidName, match="must be text"):
         check_name("queue", name, 50)
 
 
-@pytest.mark.parametrize("value", [1, 5, 10])
-def test_a_whole_number_in_its_range_is_fine(value: int) -> None:
-    check_whole("round", value, 1, 10)
-
-
-@pytest.mark.parametrize("value", [0, 11, -(10**30), 10**30, 1.0, 1.5, "1", None, True, math.nan])
-def test_anything_else_is_not(value: Any) -> None:
+@pytest.mark.parametrize("value", [0, 11, 10**30, 1.5, "1", None, True])
+def test_a_whole_number_is_one_and_in_its_range(value: Any) -> None:
+    check_whole("round", 1, 1, 10)
+    check_whole("round", 10, 1, 10)
     with pytest.raises(OutOfBounds, match="round"):
         check_whole("round", value, 1, 10)
 
 
-@pytest.mark.parametrize("value", [0, 0.0, 0.5, 1, 10, 10.0])
-def test_a_number_in_its_range_is_fine(value: float) -> None:
-    check_number("delay", value, 0, 10)
-
-
-@pytest.mark.parametrize(
-    "value", [-0.001, 10.001, math.nan, math.inf, -math.inf, "1", None, True, 1j]
-)
-def test_any_other_number_is_not(value: Any) -> None:
+@pytest.mark.parametrize("value", [-0.001, 10.001, math.nan, math.inf, "1", None, True])
+def test_a_number_is_finite_and_in_its_range(value: Any) -> None:
+    check_number("delay", 0, 0, 10)
+    check_number("delay", 10.0, 0, 10)
     with pytest.raises(OutOfBounds, match="delay"):
         check_number("delay", value, 0, 10)
 
@@ -124,7 +106,7 @@ def chain(waits: dict[UUID, set[UUID]]) -> list[NewJob]:
     return [NewJob(kind="k", id=one, after=frozenset(on)) for one, on in waits.items()]
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 10, 5_000])
+@pytest.mark.parametrize("length", [1, 2, 5_000])
 def test_a_circle_of_any_length_is_refused(length: int) -> None:
     """(000-04)"""
     ids = [new_id() for _ in range(length)]

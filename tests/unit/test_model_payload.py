@@ -65,23 +65,12 @@ def test_dataclasses_dates_ids_and_decimals_are_payloads_too() -> None:
     "value",
     [
         math.nan,
-        math.inf,
         [1, {"a": -math.inf}],
-        (math.nan,),
-        {"a": {"b": [math.nan]}},
-        {math.nan},
-        Point(math.nan),
         {"points": [Point(1.0), Point(-math.inf)]},
-        Shape(math.inf),
         (Shape(None), Shape(math.nan)),
         object(),
-        {object(): 1},
-        lambda: None,
         "\ud800",
-        {"\ud800": 1},
-        "nul \x00",
         {"nul \x00": 1},
-        [["\x00"]],
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -94,18 +83,12 @@ def test_what_json_cannot_say_is_no_payload(value: Any) -> None:
     "text",
     [
         "",
-        " ",
         "{",
-        "nul",
         "{'a': 1}",
         "[1,]",
         "1 2",
         "01",
-        "+1",
-        ".5",
-        "1.",
         '"\n"',
-        "// a",
         "\ufeff1",
     ],
     ids=repr,
@@ -127,7 +110,7 @@ def test_half_a_character_is_no_payload(text: str) -> None:
         check_payload(text)
 
 
-@pytest.mark.parametrize("value", [b"1", None, 1, {"a": 1}, ["1"]], ids=repr)
+@pytest.mark.parametrize("value", [b"1", {"a": 1}], ids=repr)
 def test_a_payload_is_text(value: Any) -> None:
     with pytest.raises(InvalidPayload, match="must be JSON text"):
         check_payload(value)
@@ -151,16 +134,3 @@ def test_a_payload_nested_without_end_is_refused_and_not_fatal(
 ) -> None:
     with pytest.raises(InvalidPayload, match="nested more than 200 deep"):
         check_payload(opening * depth + "1" + closing * depth)
-
-
-def nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-def test_a_number_too_large_to_be_written_is_named() -> None:
-    with pytest.raises(InvalidPayload, match="4300 digits"):
-        encode_payload({"a": 10**5_000})
-    assert encode_payload({"a": 10**30}) == '{"a":1000000000000000000000000000000}'

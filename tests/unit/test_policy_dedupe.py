@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from inturn.policy.dedupe import canonical, default_dedupe, digest
+from inturn.policy.dedupe import default_dedupe, digest
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = some.recursive(
@@ -67,10 +67,6 @@ def test_the_default_key_is_of_kind_and_payload() -> None:
     assert default_dedupe("k", "[1]") != default_dedupe("k", "[2]")
     assert default_dedupe("k", " [ 1 ] ") == default_dedupe("k", "[1]")
     assert len(default_dedupe("k", "[1]")) == 64
-
-
-def test_canonical_json_is_sorted_all_the_way_down() -> None:
-    assert canonical({"b": [{"z": 1, "a": 2}], "a": None}) == b'{"a":null,"b":[{"a":2,"z":1}]}'
 
 
 def shuffled(value: Any, chance: random.Random) -> Any:

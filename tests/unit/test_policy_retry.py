@@ -123,11 +123,6 @@ def test_coming_later_counts_unless_it_says_otherwise() -> None:
         assert not verdict.counted
 
 
-class _Unreadable:
-    def __str__(self) -> str:
-        raise RuntimeError("not now")
-
-
 def test_a_job_that_kills_its_worker_waits_longer_each_time_up_to_a_minute() -> None:
     delays = [crash_delay_seconds(crashes) for crashes in range(1, 9)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]

@@ -13,7 +13,7 @@ from inturn.model import bounds
 from inturn.model.errors import InvalidPayload, LeaseLost, OutOfBounds, OutOfOrder
 from inturn.model.ids import new_id
 from inturn.model.job import LeasedJob
-from inturn.model.lease import Claim, Lease
+from inturn.model.lease import Lease
 from inturn.model.worker import DURATION_BOUNDS_SECONDS
 from inturn.policy.settlement import (
     Outcome,
@@ -61,14 +61,6 @@ def outcomes(*said: tuple[int, Verdict]) -> list[Outcome]:
     return [Outcome(leased(position), verdict) for position, verdict in said]
 
 
-def test_a_claim_is_settled_whole_with_one_word() -> None:
-    claim = Claim(lease=lease(), jobs=[leased(1), leased(2)])
-    assert [type(one.verdict) for one in Settlement.done(claim).outcomes] == [Done, Done]
-    assert [type(one.verdict) for one in Settlement.release(claim).outcomes] == [Release, Release]
-    check_settlement(Settlement.done(claim))
-    check_settlement(Settlement.release(claim))
-
-
 @pytest.mark.parametrize("positions", [(2, 1), (1, 1), (1, 2, 1), (0,), (-1,)])
 @pytest.mark.parametrize("key", [None, "a"])
 def test_positions_come_once_each_and_in_order(positions: tuple[int, ...], key: str | None) -> None:
@@ -114,12 +106,6 @@ def test_a_keyed_job_that_was_parked_is_alone_and_overtakes_no_one() -> None:
 def test_a_verdict_that_cannot_be_kept_is_refused(verdict: Verdict, error: type[Exception]) -> None:
     with pytest.raises(error):
         check_settlement(Settlement(lease(), outcomes((1, verdict))))
-
-
-def test_nothing_to_say_is_fine() -> None:
-    check_settlement(Settlement(lease(), []))
-    assert done_ranges(Settlement(lease(), [])) == []
-    assert tallies([]) == []
 
 
 @given(some.sets(some.integers(1, 30)), some.sets(some.integers(1, 30)))

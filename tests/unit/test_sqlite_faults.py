@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from inturn.model.errors import (
-    InvalidStoreURL,
     SchemaMissing,
-    SchemaTooNew,
     StoreBusy,
     StoreError,
     StoreFull,
@@ -23,7 +21,6 @@ from inturn.model.errors import (
 )
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
-from inturn.store.address import connect
 from inturn.store.sqlite.migrate import MIGRATIONS
 from inturn.store.sqlite.store import SqliteStore
 
@@ -147,20 +144,6 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-async def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "work.db"
-    await SqliteStore(str(path)).migrate()
-    connection = sqlite3.connect(path)
-    connection.execute("insert into schema_version values ('engine', 99, 99, 0)")
-    connection.commit()
-    connection.close()
-    store = SqliteStore(str(path))
-    with pytest.raises(SchemaTooNew, match="version 99"):
-        await store.open()
-    with pytest.raises(SchemaTooNew, match="version 99"):
-        await store.migrate()
-
-
 async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path) -> None:
     path = tmp_path / "theirs.db"
     connection = sqlite3.connect(path)
@@ -176,26 +159,6 @@ async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path)
     assert await store.migrate() == len(MIGRATIONS)
     await store.enqueue([NewJob(kind="k")])
     await store.close()
-
-
-async def test_a_new_and_an_empty_file_get_their_tables_when_they_are_opened(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "empty.db").touch()
-    for name in ("empty.db", "new.db"):
-        store = SqliteStore(str(tmp_path / name))
-        await store.open()
-        await store.enqueue([NewJob(kind="k")])
-        await store.close()
-
-
-async def test_an_address_leads_to_the_file_or_is_refused(tmp_path: Path) -> None:
-    store = connect(f"sqlite:///{tmp_path / 'work.db'}")
-    await store.open()
-    await store.close()
-    assert (tmp_path / "work.db").exists()
-    with pytest.raises(InvalidStoreURL):
-        connect("sqlite://work.db")
 
 
 async def test_a_transaction_that_sqlite_gave_up_stores_nothing(tmp_path: Path) -> None:

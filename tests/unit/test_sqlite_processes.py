@@ -17,28 +17,6 @@ from inturn.policy.settlement import Settlement
 from inturn.store.sqlite.store import SqliteStore
 
 WAKE_UPS = 21
-DRAIN = """
-import asyncio, sys
-from inturn.policy.settlement import Settlement
-from inturn.store.sqlite.store import SqliteStore
-
-async def main():
-    store = SqliteStore(sys.argv[1])
-    await store.open()
-    empty = 0
-    while empty < 20:
-        claims = await store.claim("default", jobs_max=7, worker=sys.argv[2])
-        empty = 0 if claims else empty + 1
-        for claim in claims:
-            for job in claim.jobs:
-                print(job.payload, flush=True)
-        await store.settle([Settlement.done(claim) for claim in claims], worker=sys.argv[2])
-        if not claims:
-            await store.wait(["default"], timeout_seconds=0.05)
-    await store.close()
-
-asyncio.run(main())
-"""
 
 ENQUEUE = """
 import asyncio, sys, time
@@ -82,22 +60,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.open()
     yield store
     await store.close()
-
-
-async def test_several_processes_run_every_job_once(store: SqliteStore) -> None:
-    numbers = [str(number) for number in range(600)]
-    workers = [start(DRAIN, store.path, f"w{worker}") for worker in range(3)]
-    for number in range(0, 600, 50):
-        batch = numbers[number : number + 50]
-        await store.enqueue(
-            [NewJob(kind="k", payload=one, key=f"a{int(one) % 5}") for one in batch[:25]]
-            + [NewJob(kind="k", payload=one) for one in batch[25:]]
-        )
-    said = [(await asyncio.to_thread(worker.communicate))[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0, 0]
-    ran = b"".join(said).decode().split()
-    assert sorted(ran, key=int) == numbers
-    assert await store.check() == []
 
 
 async def test_processes_that_open_a_new_file_at_once_share_it(tmp_path: Path) -> None:
@@ -147,12 +109,6 @@ async def test_work_that_came_between_claim_and_wait_is_not_missed(store: Sqlite
     [claimed] = await store.claim("default", jobs_max=5, worker="w")
     assert await store.wait(["default"], timeout_seconds=0.05) is False
     await store.settle([Settlement.done(claimed)], worker="w")
-    assert await store.wait(["default"], timeout_seconds=0.05) is False
-
-
-async def test_work_that_a_worker_cannot_take_does_not_keep_it_awake(store: SqliteStore) -> None:
-    await store.enqueue([NewJob(kind="other")])
-    assert await store.claim("default", jobs_max=5, worker="w", kinds={"mine"}) == []
     assert await store.wait(["default"], timeout_seconds=0.05) is False
 
 

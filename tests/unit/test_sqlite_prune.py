@@ -31,8 +31,8 @@ async def drain(store: SqliteStore, queue: str = "default") -> None:
         await store.settle([Settlement.done(claim) for claim in claims], worker="w")
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 100])
-@pytest.mark.parametrize(("rows", "size"), [(1, 100), (7, 100), (10, 10_000), (100, 3), (25, 17)])
+@pytest.mark.parametrize("lanes", [1, 100])
+@pytest.mark.parametrize(("rows", "size"), [(7, 100), (100, 3)])
 async def test_history_goes_in_slices_and_whole(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, rows: int, size: int, lanes: int
 ) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Coroutine
-from contextvars import Context
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inturn.model.errors import InvalidPayload, LeaseLost, QueueFull, StoreError, StoreUnavailable
+from inturn.model.errors import LeaseLost, QueueFull, StoreError, StoreUnavailable
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.policy.settlement import Settlement
@@ -40,11 +38,6 @@ async def waiting(store: SqliteStore, queue: str = "default") -> int:
     return sum(status.waiting for status in await store.queues() if status.name == queue)
 
 
-def outside(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Start a task as if it were not started inside the transaction that is open here."""
-    return asyncio.get_running_loop().create_task(work, context=Context())
-
-
 async def test_calls_that_come_together_share_commits(store: SqliteStore) -> None:
     commits = count_commits(store)
     await asyncio.gather(*(store.enqueue([NewJob(kind="k")]) for _ in range(200)))
@@ -67,13 +60,6 @@ async def test_a_call_that_fails_does_not_spoil_its_neighbours(store: SqliteStor
     assert await waiting(store, "small") == 0
 
 
-async def test_bad_input_is_refused_before_the_writer_is_asked(store: SqliteStore) -> None:
-    commits = count_commits(store)
-    with pytest.raises(InvalidPayload):
-        await store.enqueue([NewJob(kind="k", payload="{")])
-    assert commits == []
-
-
 async def test_a_caller_that_is_cancelled_leaves_its_group_whole(store: SqliteStore) -> None:
     calls = [asyncio.ensure_future(store.enqueue([NewJob(kind="k")])) for _ in range(50)]
     await asyncio.sleep(0)
@@ -87,19 +73,6 @@ async def test_a_caller_that_is_cancelled_leaves_its_group_whole(store: SqliteSt
     assert 40 <= before <= 50
     await store.enqueue([NewJob(kind="k")])
     assert await waiting(store) == before + 1
-
-
-async def test_callers_from_several_threads_and_loops_are_served(store: SqliteStore) -> None:
-    async def submit() -> None:
-        await asyncio.gather(*(store.enqueue([NewJob(kind="k")]) for _ in range(50)))
-
-    threads = [threading.Thread(target=asyncio.run, args=(submit(),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    await submit()
-    for thread in threads:
-        await asyncio.to_thread(thread.join)
-    assert await waiting(store) == 250
 
 
 async def test_a_cancelled_transaction_is_rolled_back_and_frees_the_writer(

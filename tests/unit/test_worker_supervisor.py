@@ -1,4 +1,4 @@
-"""The supervisor of --processes: when it starts one again, what its signals do, and its health.
+"""The supervisor of --processes: when it starts one again, and what it says.
 
 Its processes are made up here; tests/processes has real ones.
 """
@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from inturn.model.worker_events import Counts, MemberDied, Started, Stopped, WorkerEvent
+from inturn.model.worker_events import Counts, MemberDied, Started, WorkerEvent
 from inturn.policy.restart import restart_seconds
 from inturn.worker import supervisor as module
 from inturn.worker import work_process
@@ -122,49 +122,6 @@ async def test_a_process_that_keeps_dying_young_is_started_later_and_later(
     waits = sorted(death.restart_seconds or 0.0 for death in one.deaths)
     assert waits == sorted(restart_seconds(deaths) for deaths in (1, 1, 2, 2))
     assert {process.name for process in FakeProcess.made} >= {"c-1", "c-2", "c-1.2", "c-2.2"}
-
-
-async def test_a_drain_is_over_when_every_process_has_ended_and_starts_none_again(
-    world: Callable[..., World],
-) -> None:
-    one = world(drain=True)
-    FakeProcess.codes = [0, -signal.SIGKILL]
-    assert await one.run() == 1
-    assert [process.name for process in FakeProcess.made] == ["c-1", "c-2"]
-    [death] = one.deaths
-    assert death.how == "was killed by SIGKILL; run the drain again for what it had in hand"
-    [stopped] = [said for said in one.said if isinstance(said, Stopped)]
-    assert stopped.members_died == 1
-
-
-async def test_the_first_signal_stops_a_second_hurries_and_the_time_after_that_kills(
-    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "KILL_SECONDS", 0.5)
-    one = world()
-    running = asyncio.create_task(one.run())
-    await until(lambda: len(FakeProcess.made) == 2)
-    one.supervisor.signalled(signal.SIGTERM, 1)
-    assert [process.sent for process in FakeProcess.made] == [[signal.SIGTERM]] * 2
-    one.supervisor.signalled(signal.SIGTERM, 2)
-    assert [process.sent[1] for process in FakeProcess.made] == [signal.SIGQUIT] * 2
-    # Within a thread of its own, of which this loop knows nothing.
-    for process in FakeProcess.made:
-        await until(lambda: signal.SIGKILL in process.sent)  # noqa: B023
-        process._killed.set()
-    assert await running == 128 + signal.SIGTERM
-    assert not one.deaths
-
-
-async def test_it_is_not_well_before_every_process_has_begun(world: Callable[..., World]) -> None:
-    one = world()
-    assert one.supervisor.read() == Health(healthy=False, why="not all of its processes have begun")
-    running = asyncio.create_task(one.run())
-    await until(lambda: len(FakeProcess.made) == 2)
-    assert one.supervisor.read().healthy
-    one.supervisor.signalled(signal.SIGTERM, 1)
-    one.supervisor._kill()
-    assert await running == 1, "they were killed"
 
 
 async def test_what_all_processes_have_done_is_logged_now_and_then(
