@@ -18,16 +18,6 @@ from tests.worker.process_jobs import announce
 LONG_SECONDS = 600
 app = App()
 
-if __name__ == "__mp_main__" and sys.argv[1] == "imports":
-    announce(Path(sys.argv[2]), str(os.getpid()))
-    time.sleep(LONG_SECONDS)
-
-
-@app.job(process=True)
-def waits(path: str) -> None:
-    announce(Path(path), str(os.getpid()))
-    time.sleep(LONG_SECONDS)
-
 
 @app.job(process=True)
 def blocks(path: str) -> None:
@@ -49,25 +39,14 @@ def leaves_a_thread() -> int:
     return os.getpid()
 
 
-def fork(path: str) -> None:
-    """Leave a process that has all of the worker's files open."""
-    if pid := os.fork():
-        announce(Path(path), str(pid))
-    else:
-        time.sleep(LONG_SECONDS)
-        os._exit(0)
-
-
 async def main(what: str, path: str) -> None:
     running = asyncio.create_task(Worker(app).run())
     if what == "idles":
         pid = await (await leaves_a_thread.submit()).result(timeout=60)
         announce(Path(path), str(pid))
-    elif what != "imports":
+    else:
         await app.jobs[what].submit(path)
         await until(Path(path).exists)
-    if len(sys.argv) > 3:
-        fork(sys.argv[3])
     await running
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from inturn import App, Context, Reject, RetryLater, RetryPolicy
-from inturn.model.errors import LeaseLost
 
 app = App()
 QUICK = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
@@ -77,35 +76,6 @@ def ends(how: str) -> None:
             raise Reject("no such customer")
         case "raise":
             raise ValueError("boom")
-        case "raise half":
-            raise ValueError("no \ud800")
-        case "reject half":
-            raise Reject("no \ud800\x00")
-        case "interrupt":
-            raise KeyboardInterrupt
-
-
-left: list[Any] = []
-
-
-@app.job(process=True, retry=QUICK)
-async def ends_beside(how: str) -> None:
-    """Let a task beside the handler end, which nothing awaits, or cancel the handler's own."""
-
-    async def beside() -> None:
-        match how:
-            case "exit":
-                sys.exit(3)
-            case "interrupt":
-                raise KeyboardInterrupt
-            case "cancel all":
-                for task in asyncio.all_tasks():
-                    task.cancel()
-
-    with open(os.environ["INTURN_TEST_PIDS"], "a") as file:  # noqa: ASYNC230
-        file.write(f"{os.getpid()}\n")
-    left.append(asyncio.create_task(beside()))
-    await asyncio.sleep(600)
 
 
 @app.job(process=True)
@@ -139,18 +109,6 @@ async def holds(path: str) -> None:
 def stays(path: str) -> None:
     announce(Path(path), str(os.getpid()))
     time.sleep(300)
-
-
-@app.job(process=True)
-async def waits_for_loss(ctx: Context, path: str) -> str:
-    announce(Path(path), str(os.getpid()))
-    while True:
-        try:
-            await ctx.heartbeat()
-        except LeaseLost:
-            announce(Path(path), "lost")
-            return "lost"
-        await asyncio.sleep(0.05)
 
 
 @app.job

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from functools import partial
 
 import pytest
 
@@ -200,22 +199,3 @@ def test_hooks_that_cannot_be_are_refused() -> None:
     for add in (app.on_start, app.on_stop, app.around):
         with pytest.raises(BadInput, match="is for functions"):
             add(7)  # type: ignore[type-var]
-
-
-def test_a_hook_that_yields_is_refused_where_it_is_declared() -> None:
-    app = App("sqlite:///:memory:")
-
-    def generator() -> Iterator[None]:
-        yield
-
-    async def async_generator() -> AsyncIterator[None]:
-        yield
-
-    class Called:
-        async def __call__(self) -> AsyncIterator[None]:
-            yield
-
-    for wrong in (generator, async_generator, partial(async_generator), Called()):
-        for add in (app.on_start, app.on_stop):
-            with pytest.raises(BadInput, match="yields, so that calling it runs nothing of it"):
-                add(wrong)  # type: ignore[type-var]

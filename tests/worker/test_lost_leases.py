@@ -37,9 +37,8 @@ def losses(told: list[WorkerEvent]) -> list[tuple[int, int, int]]:
     return [(one.jobs, one.cancelled, one.going_on) for one in lost]
 
 
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 async def test_an_async_def_is_cancelled_and_the_next_attempt_runs(
-    app: App, key: str | None, caplog: pytest.LogCaptureFixture
+    app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[WorkerEvent] = []
     tokens: list[int] = []
@@ -58,7 +57,7 @@ async def test_an_async_def_is_cancelled_and_the_next_attempt_runs(
         return 7
 
     async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
-        ticket = await work.using(key=key).submit()
+        ticket = await work.submit()
         await until(lambda: tokens, SECONDS_MAX)
         await take_leases(app)
         assert await ticket.result(timeout=SECONDS_MAX) == 7
@@ -71,22 +70,19 @@ async def test_an_async_def_is_cancelled_and_the_next_attempt_runs(
     assert (await ticket.status()).errors == ()
 
 
-@pytest.mark.parametrize("is_surrounded", [False, True], ids=["alone", "surrounded"])
 async def test_a_def_goes_on_and_can_see_that_it_need_not(
-    app: App, is_surrounded: bool, caplog: pytest.LogCaptureFixture
+    app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[WorkerEvent] = []
     saw: list[str] = []
     began: list[int] = []
 
-    if is_surrounded:
-
-        @app.around
-        async def session(ctx: Context) -> AsyncIterator[None]:
-            try:
-                yield
-            finally:
-                saw.append("closed")
+    @app.around
+    async def session(ctx: Context) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            saw.append("closed")
 
     @app.job
     def work(ctx: Context) -> int:
@@ -102,8 +98,7 @@ async def test_a_def_goes_on_and_can_see_that_it_need_not(
         await until(lambda: began, SECONDS_MAX)
         await take_leases(app)
         assert await ticket.result(timeout=SECONDS_MAX) == 2, "what the first one says counts not"
-    closed = ["closed"] * is_surrounded
-    assert saw == ["lost", *closed, "kept", *closed], "what surrounds a thread outlives it"
+    assert saw == ["lost", "closed", "kept", "closed"], "what surrounds a thread outlives it"
     assert losses(told) == [(1, 0, 1)]
     assert "(1 going on here, for a def on a thread cannot be cancelled)" in caplog.text
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 1)
@@ -164,14 +159,9 @@ async def test_who_has_settled_in_its_own_transaction_may_go_on(app: App) -> Non
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
 
 
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 @pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
 async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
-    app: App,
-    key: str | None,
-    is_heard: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    app: App, is_heard: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     if not is_heard:
         monkeypatch.setattr(heartbeat, "BEAT_SECONDS_MAX", 3_600.0)
@@ -192,7 +182,7 @@ async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
             pass
 
     async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
-        ticket = await work.using(key=key).submit()
+        ticket = await work.submit()
         await ticket.result(timeout=SECONDS_MAX)
         await until(lambda: worker.running == 0, SECONDS_MAX)
     assert len(tokens) == 2

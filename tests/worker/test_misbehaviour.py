@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 from inturn.model.errors import JobFailed
 from inturn.policy.retry import RetryLater, RetryPolicy
 from inturn.queue.app import App
-from inturn.queue.context import Context
 from tests.worker.conftest import SECONDS_MAX, until, working
 
 ONCE = RetryPolicy(attempts_max=1)
@@ -55,24 +54,8 @@ def _exit() -> None:
     sys.exit(3)
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 def _cancel() -> None:
     raise asyncio.CancelledError
-
-
-def _leave() -> None:
-    raise GeneratorExit
-
-
-def _own() -> None:
-    raise _Own("boom")
-
-
-class _Own(BaseException):
-    pass
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
@@ -80,10 +63,7 @@ class _Own(BaseException):
     ("misbehave", "said"),
     [
         (_exit, r"SystemExit: it called sys\.exit\(3\)"),
-        (_interrupt, "KeyboardInterrupt: the handler raised it by itself"),
         (_cancel, "CancelledError: the handler raised it by itself"),
-        (_leave, "GeneratorExit: the handler raised it by itself"),
-        (_own, "_Own: boom"),
     ],
 )
 async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
@@ -116,16 +96,8 @@ async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
     await app.close()
 
 
-@pytest.mark.parametrize("is_surrounded", [False, True], ids=["bare", "surrounded"])
-async def test_a_handler_that_cancels_its_own_task_has_failed(
-    app: App, is_surrounded: bool
-) -> None:
+async def test_a_handler_that_cancels_its_own_task_has_failed(app: App) -> None:
     began = 0
-    if is_surrounded:
-
-        @app.around
-        async def around(ctx):  # type: ignore[no-untyped-def]
-            yield
 
     @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=0.0))
     async def work(n: int) -> None:
@@ -144,7 +116,7 @@ async def test_a_handler_that_cancels_its_own_task_has_failed(
     assert began == 2
 
 
-@pytest.mark.parametrize("after", [-5.0, float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("after", [-5.0, float("nan")])
 async def test_a_time_to_come_back_that_cannot_be_does_not_end_the_worker(
     app: App, after: float
 ) -> None:
@@ -163,8 +135,7 @@ async def test_a_time_to_come_back_that_cannot_be_does_not_end_the_worker(
         await (await work.submit(0)).result(timeout=60)
 
 
-@pytest.mark.parametrize("is_surrounded", [False, True])
-async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App, is_surrounded: bool) -> None:
+async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App) -> None:
     ran = []
 
     def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,12 +151,6 @@ async def test_a_coroutine_that_nobody_awaits_is_no_success(app: App, is_surroun
 
     async def forgets() -> Any:
         return charge()
-
-    if is_surrounded:
-
-        @app.around
-        async def around(_context: Context) -> AsyncIterator[None]:
-            yield
 
     jobs = [
         app.job(kind="kept")(plainly(charge)),

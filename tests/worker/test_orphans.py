@@ -23,18 +23,13 @@ Process = asyncio.subprocess.Process
 class Doomed:
     """A worker in a process of its own, and the processes that it is told to have started."""
 
-    def __init__(self, worker: Process, path: Path, fork_path: Path) -> None:
-        self.worker = worker
-        self._path, self._fork_path = path, fork_path
+    def __init__(self, worker: Process, path: Path) -> None:
+        self.worker, self._path = worker, path
 
     async def children(self) -> list[int]:
         """Wait until its job is at what it does; return the pids of who does it."""
-        return await self._read(self._path)
-
-    async def fork(self) -> int:
-        """Wait until the worker has forked; return the pid of the fork."""
-        [pid] = await self._read(self._fork_path)
-        return pid
+        await until(lambda: self._path.exists() or self.worker.returncode is not None)
+        return pids_in(self._path)
 
     async def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -43,32 +38,24 @@ class Doomed:
 
     def end_all(self) -> None:
         """Leave nothing of a test that failed."""
-        for path in (self._path, self._fork_path):
-            if path.exists():
-                for pid in pids_in(path):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-
-    async def _read(self, path: Path) -> list[int]:
-        await until(lambda: path.exists() or self.worker.returncode is not None)
-        return pids_in(path)
+        for pid in pids_in(self._path) if self._path.exists() else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest_asyncio.fixture
 async def start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[..., Awaitable[Doomed]]]:
-    """Start a worker with a job that does something, and let it fork afterwards if need be."""
+    """Start a worker with a job that does something."""
     monkeypatch.setenv("INTURN_STORE", f"sqlite:///{tmp_path / 'work.db'}")
-    path, fork_path = tmp_path / "pids", tmp_path / "fork"
+    path = tmp_path / "pids"
     started: list[Doomed] = []
 
-    async def start(what: str, *, forks: bool = False) -> Doomed:
+    async def start(what: str) -> Doomed:
         command = [sys.executable, "-m", "tests.worker.doomed", what, str(path)]
-        worker = await asyncio.create_subprocess_exec(
-            *command, *[str(fork_path)] * forks, cwd=ROOT, start_new_session=True
-        )
-        started.append(Doomed(worker, path, fork_path))
+        worker = await asyncio.create_subprocess_exec(*command, cwd=ROOT, start_new_session=True)
+        started.append(Doomed(worker, path))
         return started[-1]
 
     yield start
@@ -80,7 +67,7 @@ async def start(
 Start = Callable[..., Awaitable[Doomed]]
 
 
-@pytest.mark.parametrize("what", ["waits", "blocks", "starts", "idles", "imports"])
+@pytest.mark.parametrize("what", ["blocks", "starts", "idles"])
 async def test_a_worker_that_is_killed_leaves_no_child(start: Start, what: str) -> None:
     doomed = await start(what)
     pids = await doomed.children()

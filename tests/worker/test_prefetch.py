@@ -84,23 +84,6 @@ async def test_adaptive_prefetch_claims_jobs_that_compute_one_by_one(app: App) -
     assert sizes == [1] * 8
 
 
-async def test_adaptive_prefetch_claims_no_more_jobs_that_compute_a_little_than_start_soon(
-    app: App,
-) -> None:
-    held: list[int] = []
-    seconds = prefetch.HORIZON_SECONDS / 4
-
-    @app.job
-    async def computes() -> None:
-        held.append(worker.runs.in_hand)
-        time.sleep(seconds)  # noqa: ASYNC251
-
-    await app.submit_many([computes.call() for _ in range(60)])
-    async with claiming(app, concurrency=50) as (worker, _):
-        await until(lambda: len(held) == 60, 60)
-    assert max(held) <= prefetch.TURN_SECONDS_MAX / seconds, "whoever else is idle finds the others"
-
-
 async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards_none(
     app: App,
 ) -> None:
@@ -124,21 +107,6 @@ async def test_adaptive_prefetch_claims_jobs_that_wait_for_free_slots_and_hoards
         finally:
             may_end.set()
         await until(lambda: begun == 60, 60)
-
-
-async def test_adaptive_prefetch_leaves_jobs_that_end_in_bursts_to_others(app: App) -> None:
-    """Slots that began together end together: a burst is not how quickly jobs end."""
-    held: list[int] = []
-
-    @app.job(keep_result=None)
-    async def naps() -> None:
-        held.append(worker.runs.in_hand)
-        await asyncio.sleep(2 * prefetch.HORIZON_SECONDS)
-
-    await app.submit_many([naps.call() for _ in range(300)])
-    async with claiming(app, concurrency=20) as (worker, _):
-        await until(lambda: len(held) == 300, 60)
-    assert max(held) <= 2 * 20, "half a turn of the slots, and a burst's share"
 
 
 async def test_what_is_in_hand_is_bounded_by_its_size_from_the_first_claim_on(

@@ -51,7 +51,10 @@ async def test_what_a_handler_says_is_seen_while_it_runs(app: App, is_async: boo
         assert await shown() is None
 
 
-async def test_a_lost_lease_is_heard_of_by_a_handler_that_says_how_far_it_is(app: App) -> None:
+@pytest.mark.parametrize("beats", [False, True], ids=["progress", "heartbeat"])
+async def test_a_lost_lease_is_heard_of_by_a_handler_that_says_how_far_it_is(
+    app: App, beats: bool
+) -> None:
     begun = asyncio.Event()
     lost: list[bool] = []
 
@@ -59,7 +62,7 @@ async def test_a_lost_lease_is_heard_of_by_a_handler_that_says_how_far_it_is(app
     async def copies(ctx: Context) -> None:
         try:
             while True:
-                await ctx.progress(0.5)
+                await (ctx.heartbeat() if beats else ctx.progress(0.5))
                 begun.set()
                 await asyncio.sleep(0.02)
         except LeaseLost:

@@ -12,11 +12,10 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import heartbeat, step
 from inturn.worker import runs as runs_module
 from inturn.worker.heartbeat import lease_now
 from inturn.worker.runs import Run, Runs
-from tests.worker.conftest import SECONDS_MAX, runs_of, until, working
+from tests.worker.conftest import SECONDS_MAX, runs_of, until
 
 WORKER = "w1"
 
@@ -42,22 +41,18 @@ async def collected(runs: Runs, jobs: int) -> list[Settlement]:
     return [one for one in said if one is not None]
 
 
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
 @pytest.mark.parametrize("is_slow", [True, False], ids=["slow", "quick"])
 async def test_behind_a_slow_job_of_a_lane_nothing_starts(
-    app: App, is_slow: bool, is_async: bool, monkeypatch: pytest.MonkeyPatch
+    app: App, is_slow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs_module, "SLOW_SECONDS", 0.0 if is_slow else SECONDS_MAX)
     ran: list[int] = []
 
-    async def on_loop(n: int) -> None:
+    @app.job
+    async def work(n: int) -> None:
         ran.append(n)
 
-    def on_thread(n: int) -> None:
-        ran.append(n)
-
-    work = app.job(on_loop).using(key="a") if is_async else app.job(on_thread).using(key="a")
-    tickets = await app.submit_many([work.call(n) for n in range(4)])
+    tickets = await app.submit_many([work.using(key="a").call(n) for n in range(4)])
     claim = await claim_all(app, 4)
     runs = await runs_of(app)
     runs.start(runs.take(claim))
@@ -76,21 +71,15 @@ async def test_behind_a_slow_job_of_a_lane_nothing_starts(
         assert states == [JobState.DONE] * 4
 
 
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_under_a_lease_that_has_run_out_nothing_starts(
-    app: App, key: str | None, is_async: bool
-) -> None:
+async def test_under_a_lease_that_has_run_out_nothing_starts(app: App, key: str | None) -> None:
     ran: list[int] = []
 
-    async def on_loop(n: int) -> None:
+    @app.job
+    async def work(n: int) -> None:
         ran.append(n)
 
-    def on_thread(n: int) -> None:
-        ran.append(n)
-
-    work = app.job(on_loop).using(key=key) if is_async else app.job(on_thread).using(key=key)
-    tickets = await app.submit_many([work.call(n) for n in range(3)])
+    tickets = await app.submit_many([work.using(key=key).call(n) for n in range(3)])
     claim = await claim_all(app, 3)
     runs = await runs_of(app)
     run = runs.take(claim, kept_until=lease_now() - 0.001)
@@ -132,23 +121,6 @@ async def test_what_was_claimed_before_the_machine_slept_does_not_start(
     assert [type(one.verdict) for one in said[0].outcomes] == [Done, Release]
     assert ran == [0]
     await app.run(lambda store: store.settle(said, worker=WORKER))
-
-
-@pytest.mark.parametrize("seconds", [-1e9, 1e9])
-async def test_a_worker_counts_its_leases_by_one_clock(
-    app: App, seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that says something else than every other clock here."""
-    for module in (runs_module, heartbeat, step):
-        monkeypatch.setattr(module, "lease_now", lambda: lease_now() + seconds)
-
-    @app.job
-    async def work() -> None: ...
-
-    async with working(app, lease_seconds=600) as worker:
-        for _ in range(3):
-            await (await work.submit()).result(timeout=60)
-        assert worker.record.counts.released == 0
 
 
 async def test_a_lease_is_prolonged_only_while_it_has_not_run_out(app: App) -> None:
@@ -212,27 +184,3 @@ async def test_who_waits_for_what_a_lost_lease_will_not_settle_waits_no_more(app
         assert not waiting.done()
         run.lose()
         await waiting
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_lease_is_kept_until_the_store_has_taken_all_and_then_forgotten(
-    app: App, key: str | None
-) -> None:
-    @app.job
-    async def work() -> None: ...
-
-    await app.submit_many([work.using(key=key).call() for _ in range(3)])
-    claim = await claim_all(app, 3)
-    runs = await runs_of(app)
-    run = runs.take(claim)
-    runs.start(run)
-    [said] = await collected(runs, 3)
-    assert runs.leases() == [claim.lease]
-    for outcome in said.outcomes:  # in several calls, as what is too much for one
-        assert not runs.forget_ended(run)
-        assert runs.leases() == [claim.lease]
-        await runs.store.settle([Settlement(claim.lease, [outcome])], worker=WORKER)
-        run.settled(1)
-    assert runs.forget_ended(run)
-    assert runs.leases() == []
-    await runs.slots.end()

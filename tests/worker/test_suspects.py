@@ -407,9 +407,9 @@ def seconds_closed(
     raise AssertionError("the suspects have not run within two hours")
 
 
-@pytest.mark.parametrize("suspects", [1, 5, 50])
-@pytest.mark.parametrize("suspect_seconds", [0.1, 3.0, 30.0])
-@pytest.mark.parametrize("job_seconds", [0.1, 3.0, 20.0])
+@pytest.mark.parametrize("suspects", [1, 50])
+@pytest.mark.parametrize("suspect_seconds", [0.1, 30.0])
+@pytest.mark.parametrize("job_seconds", [0.1, 20.0])
 def test_other_work_has_half_of_the_time_however_many_suspects_there_are(
     suspects: int, suspect_seconds: float, job_seconds: float
 ) -> None:
@@ -421,7 +421,7 @@ def test_other_work_has_half_of_the_time_however_many_suspects_there_are(
     assert in_all <= 4.5 * (suspects * (suspect_seconds + 0.1) + longest + 2 * EMPTY_SECONDS)
 
 
-@pytest.mark.parametrize("suspect_seconds", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("suspect_seconds", [0.1, 30.0])
 def test_without_other_work_one_suspect_follows_another(suspect_seconds: float) -> None:
     _, in_all = seconds_closed(20, suspect_seconds=suspect_seconds, job_seconds=None)
     assert in_all == pytest.approx(20 * suspect_seconds, abs=0.3 * 20)

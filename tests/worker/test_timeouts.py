@@ -173,23 +173,6 @@ async def test_the_deadline_and_the_last_attempt_are_right(app: App) -> None:
     assert all(3_500 < seconds <= 3_601 for _, _, seconds in seen)
 
 
-async def test_attempts_are_those_a_job_was_accepted_with(app: App) -> None:
-    """A deploy that changes them does not change what a handler was told."""
-    last: list[bool] = []
-
-    @app.job(retry=RetryPolicy(attempts_max=5, base_seconds=0.01, jitter=0.0))
-    async def work(ctx: Context) -> None:
-        last.append(ctx.is_last_attempt)
-        raise ValueError("boom")
-
-    ticket = await work.submit()
-    work.retry = RetryPolicy(attempts_max=2, base_seconds=0.01, jitter=0.0)
-    async with working(app):
-        with pytest.raises(JobFailed, match="failed 5 times"):
-            await ticket.result(timeout=60)
-    assert last == [False] * 4 + [True]
-
-
 def test_a_deadline_never_strikes_what_its_thread_runs_next() -> None:
     """Thousands of calls that end just when they are struck: each is caught where it belongs."""
     deadlines: list[Deadline] = []

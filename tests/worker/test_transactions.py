@@ -21,17 +21,9 @@ from tests.worker.conftest import SECONDS_MAX, until, working
 Door = Callable[[Any, Any], Awaitable[Any]]
 
 
-async def in_a_group(send: Any) -> None:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(send.submit(1))
-
-
 DOORS: dict[str, Door] = {
     "submit": lambda send, executor: send.submit(1),
-    "executor.submit": lambda send, executor: executor.submit("k", send.call(1)),
     "gather": lambda send, executor: asyncio.gather(send.submit(1)),
-    "wait_for": lambda send, executor: asyncio.wait_for(send.submit(1), None),
-    "a task group": lambda send, executor: in_a_group(send),
     "a thread": lambda send, executor: asyncio.to_thread(send.submit_sync, 1),
 }
 
