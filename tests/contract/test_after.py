@@ -5,8 +5,6 @@ Promise P7 of ARCHITECTURE.md.
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from inturn.model.clock import ManualClock
@@ -27,7 +25,6 @@ from tests.contract.support import (
     ids,
     job,
     jobs,
-    queue_status,
     release,
     run_all,
     settle,
@@ -36,7 +33,7 @@ from tests.contract.support import (
 )
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)], ids=str)
 async def test_a_job_waits_for_every_one_of_its_set_whichever_is_done_last(
     store: Store, order: tuple[int, ...]
 ) -> None:
@@ -168,11 +165,8 @@ async def test_a_dependency_that_is_done_is_satisfied(store: Store) -> None:
         JobState.DEAD,
     ],
 )
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_a_dependency_that_is_not_done_blocks(
-    store: Store, wanted: JobState, key: str | None
-) -> None:
-    held = await bring_to(store, wanted, queue="first", key=key)
+async def test_a_dependency_that_is_not_done_blocks(store: Store, wanted: JobState) -> None:
+    held = await bring_to(store, wanted, queue="first", key="a")
     [later] = await enqueue(store, job(after=frozenset({held})))
     view = await store.job(later)
     assert (view.state, view.waits_for) == (JobState.BLOCKED, (held,))
@@ -268,17 +262,6 @@ async def test_a_buried_dependent_is_blocked_no_more_when_it_is_put_back(store: 
     await store.cancel(first, by="ann")
     assert await store.dead_retry([later]) == [later]
     assert later in ids(await claim(store))
-
-
-async def test_one_job_releases_many(store: Store) -> None:
-    [first] = await enqueue(store, job(queue="first"))
-    batch = [job(key=f"{number % 5}", after=frozenset({first})) for number in range(50)]
-    await store.enqueue(batch)
-    assert (await queue_status(store)).blocked == 50
-    await run_all(store, queue="first")
-    status = await queue_status(store)
-    assert (status.blocked, status.waiting) == (0, 50)
-    assert sorted(await run_all(store)) == sorted(one.id for one in batch)
 
 
 async def test_jobs_released_together_join_a_lane_in_the_order_they_were_accepted(

@@ -5,7 +5,6 @@ Promise P7 of ARCHITECTURE.md.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
@@ -141,7 +140,7 @@ async def test_a_reaction_runs_when_the_head_of_a_halted_lane_died(store: Store)
     assert await run_all(store) == []
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)], ids=str)
 async def test_a_reaction_to_several_is_cancelled_silently_when_all_are_done(
     store: Store, order: tuple[int, ...]
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from inturn.model.clock import ManualClock
@@ -74,9 +72,7 @@ async def test_a_job_that_never_was_cannot_be_cancelled(store: Store) -> None:
 
 
 @KEYS
-@pytest.mark.parametrize(
-    "gone", [some for size in (1, 2, 3, 4) for some in itertools.combinations(range(4), size)]
-)
+@pytest.mark.parametrize("gone", [(0,), (3,), (0, 1), (1, 3), (0, 1, 2, 3)])
 async def test_whichever_are_cancelled_the_others_run_in_order(
     store: Store, key: str | None, gone: tuple[int, ...]
 ) -> None:

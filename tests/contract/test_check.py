@@ -185,12 +185,6 @@ async def test_a_check_finds_what_no_other_does(
     assert await store.check() == []
 
 
-async def names(store: Store, *words: object) -> None:
-    """Check says something that holds each of the words."""
-    found = await store.check()
-    assert any(all(str(word) in said for word in words) for said in found), found
-
-
 async def test_a_store_in_the_midst_of_its_work_has_nothing_to_be_named(
     store: Store, clock: ManualClock
 ) -> None:

@@ -11,10 +11,8 @@ import pytest
 
 from inturn.model.clock import ManualClock
 from inturn.model.ids import is_version_7
-from inturn.model.job import JobState
 from inturn.store.store import Store
 from tests.contract.support import (
-    bring_to,
     broken,
     claim,
     enqueue,
@@ -23,7 +21,6 @@ from tests.contract.support import (
     jobs,
     queue_status,
     run_all,
-    state,
     stored,
 )
 
@@ -89,19 +86,6 @@ async def test_a_worker_gets_the_job_as_it_is_kept(store: Store) -> None:
     [leased] = claimed.jobs
     for field in kept.__struct_fields__:
         assert getattr(leased, field) == getattr(kept, field)
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-@pytest.mark.parametrize("wanted", list(JobState))
-async def test_an_id_that_is_known_is_not_stored_again(
-    store: Store, wanted: JobState, key: str | None
-) -> None:
-    known = await bring_to(store, wanted, key=key)
-    before = await stored(store)
-    [ticket] = await store.enqueue([job(id=known, key=key)])
-    assert ticket.id == known
-    assert await state(store, known) is wanted
-    assert await stored(store) == before
 
 
 async def test_a_batch_that_is_sent_again_is_stored_once(store: Store) -> None:

@@ -21,29 +21,23 @@ BROKEN = {
         "open",
         [
             "rank_at = null, token = 1",
-            f"rank_at = null, ready_at = {ANY_TIME}",
-            f"rank_at = null, look_at = {ANY_TIME}",
-            f"rank_at = null, {HALTED}",
         ],
     ),
     "what cannot be claimed has no rank": (
         "waiting",
         [
             "active = (1 = 0)",
-            "token = 1, cursor = cursor + 1",
-            f"ready_at = {ANY_TIME}",
-            f"look_at = {ANY_TIME}",
             HALTED,
             PAUSED,
         ],
     ),
     "it is halted at a time and on a job": (
         "waiting",
-        [f"rank_at = null, halted_at = {ANY_TIME}", f"rank_at = null, halted_job = {ANY_JOB}"],
+        [f"rank_at = null, halted_at = {ANY_TIME}"],
     ),
     "it is paused at a time and by someone": (
         "waiting",
-        [f"rank_at = null, paused_at = {ANY_TIME}", "rank_at = null, paused_by = 'ann'"],
+        ["rank_at = null, paused_by = 'ann'"],
     ),
 }
 
@@ -59,8 +53,6 @@ BROKEN = {
 async def test_a_change_that_breaks_a_lanes_rule_is_refused(
     store: Store, which: str, change: str
 ) -> None:
-    if "look_at" in change and not is_postgres(store):
-        pytest.skip("only PostgreSQL leaves a lane to be looked at later")
     await enqueue(store, job(key="leased"))
     await claim_one(store)
     await enqueue(store, job(), job(key="waiting"))

@@ -167,10 +167,8 @@ async def test_a_new_file_is_made_with_its_tables(empty_url: str, clock: ManualC
     ("statement", "named"),
     [
         ("create table @job (number integer)", "job"),
-        ("create table @LANE (name text)", "lane"),
         ("create view @queue as select 1 as one", "queue"),
         ("create table @schema_version (version integer, name text)", "schema_version"),
-        ("create table @schema_version (number text)", "schema_version"),
     ],
 )
 async def test_tables_of_someone_else_are_named_and_left_as_they_are(

@@ -69,8 +69,7 @@ async def test_a_waiting_job_knows_how_many_are_ahead(store: Store, key: str | N
     assert [(await store.job(one)).ahead for one in made[1:]] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("wanted", list(JobState))
-async def test_jobs_are_listed_by_every_state_page_by_page(store: Store, wanted: JobState) -> None:
+async def test_jobs_are_listed_by_every_state_page_by_page(store: Store) -> None:
     made: dict[JobState, list[UUID]] = {}
     for number in range(5):
         for one in JobState:
@@ -78,16 +77,15 @@ async def test_jobs_are_listed_by_every_state_page_by_page(store: Store, wanted:
             key = "a" if number % 2 else None
             queue = f"{one} {number}"
             made.setdefault(one, []).append(await bring_to(store, one, queue=queue, key=key))
-    expected = list(made[wanted])
-    if wanted is JobState.WAITING:  # what the blocked ones wait for is waiting too
-        for view in (await store.jobs(state=JobState.BLOCKED)).rows:
-            expected += view.waits_for
-    for rows_max in (1, 2, 3, 100):
-        rows = await page_through(store.jobs, rows_max, state=wanted)
-        assert job_ids(rows) == sorted(expected, reverse=True)
-        assert {row.state for row in rows} == {wanted}
-    for row in rows:
-        assert row == await store.job(row.job.id)
+    for view in (await store.jobs(state=JobState.BLOCKED)).rows:
+        made[JobState.WAITING] += view.waits_for
+    for wanted, expected in made.items():
+        for rows_max in (1, 3, 100):
+            rows = await page_through(store.jobs, rows_max, state=wanted)
+            assert job_ids(rows) == sorted(expected, reverse=True)
+            assert {row.state for row in rows} == {wanted}
+        for row in rows:
+            assert row == await store.job(row.job.id)
 
 
 async def test_all_jobs_are_listed_newest_first(store: Store) -> None:

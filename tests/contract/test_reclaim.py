@@ -193,14 +193,13 @@ async def test_a_job_that_kills_its_worker_alone_has_it_counted_until_it_is_buri
     assert await states(store, made[1:]) == [JobState.DONE] * 2
 
 
-@pytest.mark.parametrize("crashes_max", [9])
 async def test_both_stores_wait_after_a_crash_as_the_policy_says(
-    store: Store, clock: ManualClock, crashes_max: int
+    store: Store, clock: ManualClock
 ) -> None:
     keyed, unkeyed = await enqueue(store, job(key="a", attempts_max=99), job(attempts_max=99))
     await claim(store)
     await die(store, clock)
-    for crashes in range(1, crashes_max + 1):
+    for crashes in range(1, 10):
         assert len(await claim(store, suspects_max=2)) == 2
         await die(store, clock)
         delay = timedelta(seconds=crash_delay_seconds(crashes))
@@ -240,7 +239,7 @@ async def test_a_halting_lane_halts_on_a_job_that_kills_its_worker(
 
 
 @KEYS
-@pytest.mark.parametrize("suspects_max", [0, 1, 2])
+@pytest.mark.parametrize("suspects_max", [0, 2])
 async def test_no_more_suspects_come_than_were_asked_for(
     store: Store, clock: ManualClock, key: str | None, suspects_max: int
 ) -> None:
@@ -298,14 +297,13 @@ async def test_the_oldest_leases_are_taken_back_first_and_no_more_than_asked(
 
 
 @KEYS
-@pytest.mark.parametrize(("table", "event"), [("lease", "delete")])
 async def test_a_reclaim_that_breaks_off_leaves_the_lease(
-    store: Store, clock: ManualClock, key: str | None, table: str, event: str
+    store: Store, clock: ManualClock, key: str | None
 ) -> None:
     made = await enqueue(store, *jobs(2, key=key))
     claims = await claim(store)
     clock.advance(31)
-    async with broken(store, table, event):
+    async with broken(store, "lease", "delete"):
         with pytest.raises(Exception, match="broken by a test"):
             await store.reclaim()
     assert await states(store, made) == [JobState.RUNNING] * 2
@@ -325,7 +323,7 @@ async def test_two_workers_that_reclaim_at_once_take_each_lease_back_once(
     assert sum(one.suspects for one in given) == 12
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 async def test_clock_skew_loses_nothing(
     store: Store, other_store: Store, clock: ManualClock, seed: int
 ) -> None:

@@ -52,7 +52,7 @@ async def test_a_job_in_backoff_is_not_claimed_early_by_anyone(
 
 
 @KEYS
-@pytest.mark.parametrize("delay", [0.001, 0.2, 0.4, 0.8, 1.6, 12.345678])
+@pytest.mark.parametrize("delay", [0.001, 12.345678])
 async def test_a_delay_is_kept_to_the_microsecond(
     store: Store, clock: ManualClock, key: str | None, delay: float
 ) -> None:
@@ -88,16 +88,6 @@ async def test_an_unkeyed_job_that_waits_to_retry_holds_back_no_one(store: Store
     await settle(store, fail(await claim_one(store)))
     assert await state(store, first) is JobState.RETRYING
     assert ids(await claim(store)) == [second]
-
-
-@KEYS
-async def test_a_job_with_one_attempt_is_buried_at_its_first_failure(
-    store: Store, key: str | None
-) -> None:
-    [made] = await enqueue(store, job(key=key, attempts_max=1))
-    await settle(store, fail(await claim_one(store), delay=1, error="boom"))
-    view = await store.job(made)
-    assert (view.state, view.reason) == (JobState.DEAD, "failed: boom")
 
 
 @KEYS

@@ -213,24 +213,3 @@ def test_schemas_that_cannot_be_put_in_order_are_refused(wrong: list[Schema], sa
 def test_an_owner_is_a_short_name_that_clashes_with_nothing(owner: str) -> None:
     with pytest.raises(BadInput, match="owner"):
         Schema(owner, "shop")
-
-
-@pytest.mark.parametrize(
-    ("text", "sqlite", "postgres"),
-    [
-        (
-            "from shop.job j, shop.lane",
-            "from shop_job j, shop_lane",
-            "from inturn_shop.job j, inturn_shop.lane",
-        ),
-        ("select shop.job.id", "select shop_job.id", "select inturn_shop.job.id"),
-        ("'shop.job' -- shop.job\n\"shop.job\" /* shop.job\n*/", None, None),
-        ("my.shop.job, workshop.job, other.job, shop . job", None, None),
-        ("'it''s' || shop.job", "'it''s' || shop_job", "'it''s' || inturn_shop.job"),
-    ],
-)
-def test_a_table_is_written_as_owner_and_name(
-    text: str, sqlite: str | None, postgres: str | None
-) -> None:
-    assert written_for(text, ["shop"], "sqlite") == (sqlite or text)
-    assert written_for(text, ["shop"], "postgres") == (postgres or text)

@@ -10,14 +10,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
 from inturn.model.clock import ManualClock
 from inturn.model.errors import (
     DedupeConflict,
-    InturnError,
     InvalidName,
     LeaseLost,
     StoreBusy,
@@ -145,22 +143,6 @@ async def test_a_lost_lease_spoils_all_of_it(
     assert await state(store, made) is JobState.WAITING
 
 
-@KEYS
-async def test_a_lost_lease_spoils_all_of_it_also_when_the_caller_looks_away(
-    store: Store, own: str, clock: ManualClock, key: str | None
-) -> None:
-    await enqueue(store, job(key=key))
-    stale = await claim(store)
-    clock.advance(31)
-    await store.reclaim()
-    with suppress(InturnError):
-        async with store.transaction() as transaction:
-            await transaction.execute("insert into effect (what) values ('twice')")
-            with suppress(LeaseLost):
-                await settle(transaction, done(stale))
-    assert await effects(store) == []
-
-
 async def test_refused_jobs_and_a_bad_statement_spoil_all_of_it(store: Store, own: str) -> None:
     await enqueue(store, job(dedupe="d", payload="1"))
     with pytest.raises(DedupeConflict):
@@ -241,51 +223,6 @@ async def test_transactions_at_once_do_not_mix(store: Store, other_store: Store,
     )
     assert await effects(store) == ["0", "2", "4", "6", "8"]
     assert sorted(one.lease.key or "" for one in await claim(store)) == ["0", "2", "4", "6", "8"]
-
-
-@POSTGRES
-@KEYS
-@pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
-async def test_jobs_are_accepted_when_the_callers_own_transaction_commits(
-    store: Store, store_url: str, key: str | None, commits: bool
-) -> None:
-    connection = await asyncpg.connect(store_url)
-    try:
-        outer = connection.transaction()
-        await outer.start()
-        tickets = await store.enqueue(jobs(2, key=key), connection=connection)
-        with pytest.raises(UnknownJob):
-            await store.job(tickets[0].id)
-        assert await claim(store) == []
-        await (outer.commit() if commits else outer.rollback())
-    finally:
-        await connection.close()
-    made = [ticket.id for ticket in tickets]
-    assert await run_all(store) == (made if commits else [])
-
-
-@POSTGRES
-async def test_an_open_transaction_holds_up_only_producers_of_its_key(
-    store: Store, store_url: str
-) -> None:
-    connection = await asyncpg.connect(store_url)
-    try:
-        [waiting] = await enqueue(store, job(key="a"))
-        outer = connection.transaction()
-        await outer.start()
-        [own_job, unkeyed] = await store.enqueue([job(key="a"), job()], connection=connection)
-        free = await asyncio.wait_for(enqueue(store, job(key="b"), job()), timeout=5)
-        assert set(ids(await claim(store))) == {waiting, *free}
-        held = asyncio.ensure_future(enqueue(store, job(key="a")))
-        done_early, _ = await asyncio.wait([held], timeout=0.1)
-        assert not done_early
-        await outer.commit()
-        [after] = await held
-    finally:
-        await connection.close()
-    positions = [(await store.job(one)).position for one in (waiting, own_job.id, after)]
-    assert positions == [1, 2, 3]
-    assert ids(await claim(store)) == [unkeyed.id]
 
 
 async def test_a_verb_that_fails_inside_leaves_the_rest_of_the_transaction(store: Store) -> None:

@@ -9,18 +9,15 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-import msgspec
 import pytest
 
-from inturn.model.errors import BadInput, InvalidName, OutOfBounds
+from inturn.model.errors import BadInput, InvalidName
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.model.worker import WorkerView
 from inturn.store.store import Store
 from tests.contract.support import NOWHERE, enqueue, job, jobs, run_all, stored
 
 Call = Callable[[Any], Awaitable[object]]
 NAIVE = datetime(2026, 1, 1)
-WORKER = WorkerView(id="w", host="h", pid=1, version="v")
 
 
 def settings(**options: Any) -> QueueSettings:
@@ -29,15 +26,10 @@ def settings(**options: Any) -> QueueSettings:
 
 CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
     "one-job": (lambda store: store.enqueue(job()), BadInput, "jobs must be a list"),
-    "jobs-none": (lambda store: store.enqueue(None), BadInput, "jobs must be a list"),
     "jobs-text": (lambda store: store.enqueue(["k"]), BadInput, "'k', which is not a NewJob"),
     "job-text": (lambda store: store.job(str(NOWHERE)), BadInput, "must be a UUID"),
-    "result-text": (lambda store: store.result(str(NOWHERE)), BadInput, "must be a UUID"),
-    "explain-none": (lambda store: store.explain(None), BadInput, "must be a UUID"),
     "cancel-text": (lambda store: store.cancel("x", by="ann"), BadInput, "must be a UUID"),
     "dead-one": (lambda store: store.dead_retry(NOWHERE), BadInput, "jobs must be a list"),
-    "dead-text": (lambda store: store.dead_retry(str(NOWHERE)), BadInput, "jobs must be a list"),
-    "dead-texts": (lambda store: store.dead_drop(["x"], by="ann"), BadInput, "must be a UUID"),
     "state": (lambda store: store.jobs(state="bogus"), BadInput, "no state 'bogus'.*waiting"),
     "on-dead": (
         lambda store: store.configure("q", settings(on_dead="bogus")),
@@ -45,16 +37,10 @@ CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
         "on_dead is 'bogus'; it may be 'skip' or 'halt'",
     ),
     "since-naive": (lambda store: store.stats("q", since=NAIVE), BadInput, "no time zone"),
-    "since-text": (lambda store: store.stats("q", since="now"), BadInput, "must be a datetime"),
     "kinds-text": (
         lambda store: store.claim("q", jobs_max=1, worker="w", kinds="mail"),
         BadInput,
         "kinds must be a list",
-    ),
-    "kinds-nul": (
-        lambda store: store.claim("q", jobs_max=1, worker="w", kinds=["a", "b\x00"]),
-        InvalidName,
-        "the kind",
     ),
     "wait-text": (
         lambda store: store.wait("default", timeout_seconds=0),
@@ -62,27 +48,7 @@ CALLS: dict[str, tuple[Call, type[BadInput], str]] = {
         "queues must be a list",
     ),
     "reads-queue": (lambda store: store.jobs(queue="\x00"), InvalidName, "the queue"),
-    "reads-kind": (lambda store: store.dead_letters(kind="\ud800"), InvalidName, "the kind"),
-    "reads-key": (lambda store: store.lanes("q", key="\x00"), InvalidName, "the key"),
-    "gate-queue": (lambda store: store.advance_gate("\x00"), InvalidName, "the queue"),
     "lane-key": (lambda store: store.retry_lane("q", "\ud800"), InvalidName, "the key"),
-    "drop-queue": (lambda store: store.drop_lane("\x00", "a", by="ann"), InvalidName, "queue"),
-    "pause-key": (lambda store: store.pause("q", key="\x00", by="ann"), InvalidName, "the key"),
-    "pid": (
-        lambda store: store.beat(msgspec.structs.replace(WORKER, pid=10**20)),
-        OutOfBounds,
-        "pid",
-    ),
-    "host": (
-        lambda store: store.beat(msgspec.structs.replace(WORKER, host="\x00")),
-        InvalidName,
-        "host",
-    ),
-    "worker-queues": (
-        lambda store: store.beat(msgspec.structs.replace(WORKER, queues="default")),
-        BadInput,
-        "queues must be a tuple",
-    ),
 }
 
 
