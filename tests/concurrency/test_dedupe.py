@@ -16,18 +16,6 @@ from tests.concurrency.producer import Opening
 from tests.concurrency.support import drain, enqueue, held_up, job, quickly
 
 
-async def test_two_producers_of_one_dedupe_key_make_one_job(store: PostgresStore) -> None:
-    """(001-15)"""
-    for turn in range(10):
-        made = await asyncio.gather(
-            *(store.enqueue([job(f"a{turn}", dedupe=f"mail {turn}")]) for _ in range(6))
-        )
-        tickets = [ticket for [ticket] in made]
-        assert len({ticket.id for ticket in tickets}) == 1
-        assert [ticket.duplicate for ticket in tickets].count(False) == 1
-    assert len(await drain(store)) == 10
-
-
 @pytest.mark.parametrize("commits", [True, False])
 async def test_the_second_waits_for_the_first_to_commit_or_roll_back(
     store: PostgresStore, producer: Opening, commits: bool

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from inturn.model.errors import JobConflict, QueueFull, StoreUnavailable
+from inturn.model.errors import JobConflict, QueueFull
 from inturn.model.job import NewJob, Ticket
 from inturn.model.lane import QueueSettings
-from inturn.store.postgres.group_commit import GroupCommit
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
@@ -141,91 +140,3 @@ async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> No
     await asyncio.sleep(0)
     await store.close()
     assert len(all_accepted(await sent)) == 50
-
-
-class Till:
-    """Where enqueues arrive: notes what came together, and lets each wait until it is let go."""
-
-    def __init__(self) -> None:
-        self.together_keys: list[list[str | None]] = []
-        self.alone_keys: list[str | None] = []
-        self.refuses = False
-        self.held: dict[str | None, asyncio.Event] = {}
-
-    async def together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        self.together_keys.append([one.key for one in jobs])
-        if self.refuses:
-            raise StoreUnavailable("a lock would have to be waited for.")
-        return await self._accept(jobs)
-
-    async def alone(
-        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
-    ) -> list[Ticket]:
-        self.alone_keys += [one.key for one in jobs]
-        return await self._accept(jobs)
-
-    async def _accept(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        for one in jobs:
-            if one.key in self.held:
-                await self.held[one.key].wait()
-        return [Ticket(one.id) for one in jobs]
-
-    def hold(self, key: str) -> asyncio.Event:
-        return self.held.setdefault(key, asyncio.Event())
-
-
-@pytest.fixture
-def till() -> Till:
-    return Till()
-
-
-@pytest.fixture
-def group(till: Till, monkeypatch: pytest.MonkeyPatch) -> GroupCommit:
-    """One in which nobody is sent because of the time alone."""
-    monkeypatch.setattr("inturn.store.postgres.group_commit.WAIT_SECONDS_MAX", 3600.0)
-    return GroupCommit(till.together, till.alone)
-
-
-def send(group: GroupCommit, *keys: str) -> list[asyncio.Future[list[Ticket]]]:
-    return [asyncio.ensure_future(group.enqueue([job(key)])) for key in keys]
-
-
-async def seen(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(QUICK_SECONDS):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
-async def test_a_key_that_holds_up_is_kept_out_of_company_until_it_is_free(
-    group: GroupCommit, till: Till
-) -> None:
-    lead, held = till.hold("lead"), till.hold("held")
-    leading = send(group, "lead")
-    await seen(lambda: till.alone_keys)
-    waiting = send(group, "held", "a")
-    await asyncio.sleep(0)
-    till.refuses = True
-    lead.set()
-    await seen(lambda: sorted(map(str, till.alone_keys)) == ["a", "held", "lead"])
-    await quickly(asyncio.gather(*leading, waiting[1]))
-
-    till.refuses = False
-    lead.clear()
-    leading = send(group, "lead")
-    await asyncio.sleep(0)
-    waiting += send(group, "b", "held", "c")
-    await seen(lambda: till.alone_keys.count("held") == 2)
-    lead.set()
-    await quickly(asyncio.gather(*leading, waiting[2], waiting[4]))
-    assert till.together_keys == [["held", "a"], ["b", "c"]]
-
-    held.set()
-    await quickly(asyncio.gather(*waiting))
-    lead.clear()
-    leading = send(group, "lead")
-    await asyncio.sleep(0)
-    waiting = send(group, "held", "d")
-    await asyncio.sleep(0)
-    lead.set()
-    await quickly(asyncio.gather(*leading, *waiting))
-    assert till.together_keys[-1] == ["held", "d"]

@@ -133,20 +133,6 @@ def each_producer_in_order(held: list[Lease]) -> None:
             seen[producer] = number
 
 
-async def test_eight_claims_at_one_moment_share_nothing(any_store: Store) -> None:
-    """The same in one process, where claims are truly at once. (003-03)"""
-    await any_store.enqueue(
-        [NewJob(kind="k", key=KEYS[n % len(KEYS)], payload=str(n)) for n in range(200)]
-    )
-    answers = await asyncio.gather(
-        *(any_store.claim("default", jobs_max=20, worker=f"w{n}") for n in range(8))
-    )
-    leased = [job.id for claims in answers for claim in claims for job in claim.jobs]
-    assert len(leased) == len(set(leased))
-    keys = [claim.lease.key for claims in answers for claim in claims if claim.lease.key]
-    assert len(keys) == len(set(keys))
-
-
 async def test_claims_that_find_lanes_drained_do_not_wait_for_each_other(database: str) -> None:
     """A claim may wait for an open lane that another one holds, but only with empty hands."""
     kinds = [f"kind {n}" for n in range(4)]

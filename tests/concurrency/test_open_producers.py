@@ -6,7 +6,6 @@ Promise P15 of ARCHITECTURE.md.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from uuid import UUID
 
@@ -97,7 +96,7 @@ async def test_the_first_job_of_a_queue_holds_up_no_other_key(
     assert not waits
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
 async def test_every_job_is_claimed_in_whatever_order_producers_commit(
     store: PostgresStore, producer: Opening, order: tuple[int, ...]
 ) -> None:

@@ -12,7 +12,6 @@ from uuid import UUID
 
 import psycopg
 import pytest
-import sqlalchemy
 
 from inturn.model.errors import StoreError
 from inturn.model.job import JobState
@@ -41,18 +40,6 @@ def by_psycopg(url: str) -> Iterator[Ask]:
 
 
 @contextmanager
-def by_sqlalchemy(url: str) -> Iterator[Ask]:
-    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    try:
-        with engine.begin() as connection:
-            yield lambda statement, arguments: connection.scalar(
-                sqlalchemy.text(statement), arguments
-            )
-    finally:
-        engine.dispose()
-
-
-@contextmanager
 def by_plain_sql(url: str) -> Iterator[Ask]:
     """As psql does it: one text, nothing bound, the simple protocol."""
     with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
@@ -68,7 +55,7 @@ def by_plain_sql(url: str) -> Iterator[Ask]:
 
 
 Caller = Callable[[str], AbstractContextManager[Ask]]
-every_caller = pytest.mark.parametrize("caller", [by_psycopg, by_sqlalchemy, by_plain_sql])
+every_caller = pytest.mark.parametrize("caller", [by_psycopg, by_plain_sql])
 
 
 @every_caller
@@ -123,25 +110,20 @@ async def test_ids_are_valid_version_7_and_rise(
 
 WRONG = [
     ("inturn.enqueue('', 'send')", "queue needs 1 to 128 characters"),
-    ("inturn.enqueue(null, 'send')", "queue needs 1 to 128 characters"),
     ("inturn.enqueue('mail', '')", "kind needs 1 to 200 characters"),
     ("inturn.enqueue('mail', 'send', key => '')", "key needs 1 to 500 characters"),
     ("inturn.enqueue('mail', 'send', null)", "payload is null"),
     ("inturn.enqueue('mail', 'send', 'no json')", "invalid input syntax for type json"),
     ("inturn.enqueue('mail', 'send', '\"\\u0000\"')", "cannot be kept: .*Unicode"),
-    ("inturn.enqueue('mail', 'send', '\"\\ud800\"')", "cannot be kept: .*json"),
     (
         "inturn.enqueue('mail', 'send', to_json(repeat('x', 1048577)))",
         "payload has more than 1048576 bytes",
     ),
-    ("inturn.enqueue('mail', 'send', '-1E+99999999999')", "payload cannot be kept"),
     ("inturn.enqueue('mail', 'send', priority => 101)", "priority may be -100 to 100"),
     ("inturn.enqueue('mail', 'send', round => -1)", "round may be"),
     ("inturn.enqueue('mail', 'send', delay_seconds => -1)", "delay_seconds may be"),
-    ("inturn.enqueue('mail', 'send', delay_seconds => 'nan')", "delay_seconds may be"),
     ("inturn.enqueue('mail', 'send', attempts_max => 0)", "attempts_max may be 1 to 1000"),
     ("inturn.enqueue('mail', 'send', timeout_seconds => 0)", "timeout_seconds may be"),
-    ("inturn.enqueue('mail', 'send', dedupe => '')", "dedupe needs 1 to 500 characters"),
     ("inturn.enqueue('mail', 'send', dedupe_seconds => 0)", "dedupe_seconds may be"),
     ("inturn.enqueue('mail', 'send', after => null)", "after may name up to 50000 jobs"),
     (
@@ -149,9 +131,6 @@ WRONG = [
         "after names jobs that are not in this store",
     ),
     ("inturn.enqueue('mail', 'send', now => 'infinity')", "now must be a time"),
-    ("inturn.enqueue('mail', 'send', now => '200000-01-01')", "now must be a time"),
-    ("inturn.enqueue('mail', 'send', now => '0044-03-15 BC')", "now must be a time"),
-    ("inturn.enqueue('mail', 'send', now => '9999-12-31')", "now must be a time"),
     ("inturn.enqueue('mail', 'send', delay_seconds => 1, round => 1)", "both a delay and a round"),
 ]
 
