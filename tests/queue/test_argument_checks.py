@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import attrs
 import msgspec
@@ -18,8 +16,6 @@ import pytest
 from inturn import App
 from inturn.model.errors import BadInput
 from inturn.queue.job import Job
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,27 +37,6 @@ class Square(Shape, frozen=True):
     side: int = 1
 
 
-class Cat(msgspec.Struct, frozen=True, tag=True, rename="camel", omit_defaults=True):
-    lives_left: int = 9
-
-
-class Lion(Cat, frozen=True, kw_only=True, tag="Cat", rename="camel"):
-    mane: str
-
-
-class Bird(msgspec.Struct, frozen=True, tag=True):
-    price: Decimal
-
-
-class Pair(msgspec.Struct, frozen=True, array_like=True):
-    a: int
-    b: float = 2
-
-
-class Triple(Pair, frozen=True, array_like=True):
-    c: int = 3
-
-
 class Model(pydantic.BaseModel):
     name: str = pydantic.Field(alias="theName")
     at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
@@ -73,15 +48,6 @@ class Longer(Model):
 
 class Row(TypedDict, total=False):
     name: str
-
-
-class Box(msgspec.Struct, Generic[T]):
-    inside: T
-
-
-class Owned(NamedTuple):
-    animal: Animal
-    toys: dict[str, int]
 
 
 def declared(hint: Any) -> Job[..., Any]:
@@ -96,18 +62,12 @@ def declared(hint: Any) -> Job[..., Any]:
     [
         (Animal, Dog("rex"), "x.breed"),
         (Animal | None, Dog("rex"), "x.breed"),
-        (Annotated[Animal, "pet"], Dog("rex"), "x.breed"),
         (Animal, {"name": "rex", "breed": "pug"}, "x.breed"),
         (Shape, Square("s"), "x.side"),
-        (Pair, Triple(1, 2.5, 3), r"x\[2\]"),
         (Model, Longer(theName="rex"), "x.breed"),
         (Row, {"nmae": "rex"}, "x.nmae"),
-        (Box[Animal], Box(Dog("rex")), "x.inside.breed"),
-        (Owned, Owned(Dog("rex"), {"q": 1}), r"x\[0\].breed"),
         (list[Animal], [Animal("tom"), Dog("rex")], r"x\[1\].breed"),
-        (list[Cat | Bird], [Bird(Decimal("1.0")), Lion(mane="long")], r"x\[1\].mane"),
         (set[Animal], {*map(Animal, "abc"), Dog("rex")}, r"x\[.\].breed"),
-        (set[tuple[Animal, ...]], {(Dog("rex"),), ()}, r"x\[.\]\[0\](.breed)?"),
         (tuple[int, Animal], (1, Dog("rex")), r"x\[1\].breed"),
         (dict[int, list[Animal]], {1: [Dog("rex")]}, r"x.1\[0\].breed"),
     ],
@@ -123,17 +83,10 @@ def test_what_its_annotation_would_lose_is_refused(hint: Any, value: Any, place:
         (Dog, {"name": "rex"}),
         (Any, Dog("rex")),
         (dict[str, Any], {"name": "rex", "breed": "pug"}),
-        (list[Any], [{"tuple": (1, 2.0)}, {2, 3}]),
-        (dict[float, dict[str, int]], {1.0: {"a": 1}, 2.5: {"a": 2}}),
         (list[float], [1, 2]),
-        (Pair, Pair(1)),
-        (Pair, [1]),
-        (Owned, Owned(Animal("tom"), {})),
-        (list[Cat | Bird], [Cat(), Bird(Decimal("1.10")), Cat(3)]),
         (list[Row], [{"name": "a"}, {}]),
         (list[Model | None], [Model(theName="a"), None]),
         (set[Shape], [Shape("a"), Shape("a"), Shape("b")]),
-        (set[Cat | Bird], {*map(Cat, range(50)), *(Bird(Decimal(n)) for n in range(50))}),
         (list[dict[str, datetime]], [{"at": "2026-01-01T00:00:00+00:00"}]),
     ],
 )
@@ -155,39 +108,20 @@ class Sketch:
     path: Path = field(default_factory=Path)
 
 
-@dataclass
-class Chain:
-    next: Chain | None
-    path: Path
-
-
 @attrs.define
 class Account:
     name: str
     _balance: int = 0
 
 
-@attrs.define
-class Open:
-    name: str
-    next: Open | None = None
-    _found: dict[str, int] = attrs.field(factory=dict, init=False)
-
-
 @pytest.mark.parametrize(
     ("hint", "said"),
     [
         (Path, "Path cannot be read from JSON. Take JSON's own types, .* make the rest"),
-        (Path | None, "Path cannot"),
         (dict[str, list[Path | None]], "Path cannot"),
-        (Annotated[tuple[int, Path], msgspec.Meta(title="paths")], "Path cannot"),
         (list[Report], "Path cannot"),
-        (Chain, "Path cannot"),
-        (deque[int], "deque cannot"),
         (Callable[[], int], "Callable cannot"),
-        (complex, "complex cannot"),
         (Account, "of attrs class Account, msgspec leaves out '_balance'"),
-        (dict[str, Box[Account]], "of attrs class Account, msgspec leaves out '_balance'"),
     ],
 )
 def test_what_can_never_be_read_is_refused_where_it_is_declared(hint: Any, said: str) -> None:
@@ -195,9 +129,7 @@ def test_what_can_never_be_read_is_refused_where_it_is_declared(hint: Any, said:
         declared(hint)
 
 
-@pytest.mark.parametrize(
-    ("hint", "value"), [(Sketch, {"name": "a"}), (Open, Open("a", Open("b"))), (object, {"a": [1]})]
-)
+@pytest.mark.parametrize(("hint", "value"), [(Sketch, {"name": "a"}), (object, {"a": [1]})])
 def test_what_can_be_read_in_part_is_not_refused_where_it_is_declared(
     hint: Any, value: Any
 ) -> None:
@@ -211,12 +143,3 @@ def test_what_has_a_default_may_be_there_for_who_calls_the_function_by_hand() ->
     assert work.call(1).new.payload
     with pytest.raises(BadInput, match="Path is not JSON"):
         work.call(1, out=Path("a"))
-
-
-def test_a_member_whose_type_means_nothing_is_refused_as_bad_input() -> None:
-    @dataclass
-    class Lost:
-        at: Nowhere  # type: ignore[name-defined]  # noqa: F821
-
-    with pytest.raises(BadInput, match=r"parameters of job 'work' cannot be kept .*'Nowhere'"):
-        declared(Lost)

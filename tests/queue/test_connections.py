@@ -12,9 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from inturn import Executor
 from inturn.model.errors import BadInput, StoreError
-from inturn.queue import connections
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
 from inturn.store.store import Store
@@ -105,20 +103,6 @@ def test_a_web_server_its_threads_and_a_worker_in_the_same_process_share_an_app(
     assert ran == set(range(70))
     asyncio.run(app.close())
     gc.collect()
-
-
-def test_threads_with_short_lived_loops_know_what_was_accepted(app: App) -> None:
-    send = app.jobs["send"]
-
-    def in_loops() -> list[Any]:
-        return [asyncio.run(send.submit(n)).id for n in range(12)]
-
-    def without() -> list[Any]:
-        return [send.submit_sync(n).id for n in range(12)]
-
-    found = at_once([in_loops] * 5 + [without] * 2)
-    assert [type(one) for one in found] == [list] * 7, found
-    assert len({id for ids in found for id in ids}) == asyncio.run(waiting(app)) == 7 * 12
 
 
 def test_an_app_may_be_closed_while_others_submit(app: App) -> None:
@@ -215,28 +199,6 @@ async def test_context_variables_are_seen_where_a_call_runs_and_a_cancel_reaches
     assert await asyncio.to_thread(sync) == "sync"
 
 
-def test_a_loop_after_the_first_goes_through_the_bridge_unless_it_opens_the_app(
-    postgres_url: str,
-) -> None:
-    app = App(postgres_url)
-
-    async def where() -> bool:
-        async def loop(_: Store) -> asyncio.AbstractEventLoop:
-            return asyncio.get_running_loop()
-
-        return await app.run(loop) is connections.bridge()
-
-    async def opened() -> bool:
-        async with app:
-            return await where()
-
-    asyncio.run(app.migrate())
-    assert not asyncio.run(where())
-    assert asyncio.run(where())
-    assert not asyncio.run(opened())
-    gc.collect()
-
-
 def test_a_worker_runs_what_the_same_process_submitted_before_without_a_loop(app: App) -> None:
     ticket = app.jobs["send"].submit_sync(7)
     asyncio.run(Worker(app).run(until_empty=True))
@@ -289,21 +251,6 @@ async def test_an_app_is_closed_when_the_last_has_left_who_kept_it_open(migrated
         assert await app.lend() is store
     with pytest.raises(StoreError, match="not open"):
         await store.queues()
-
-
-async def test_an_app_is_closed_beside_a_durable_executor_and_all_goes_on(url: str) -> None:
-    app = App(url)
-
-    @app.job
-    async def send(n: int) -> int:
-        return n
-
-    async with asyncio.timeout(HANG_SECONDS), Executor(app=app) as executor:
-        assert await executor.run("k", send.call(1)) == 1
-        await asyncio.to_thread(asyncio.run, app.close())
-        assert await executor.run("k", send.call(2)) == 2
-        await executor.barrier("k")
-    await app.close()
 
 
 async def test_a_connection_of_ones_own_is_used_on_its_own_loop(postgres_url: str) -> None:
