@@ -17,7 +17,7 @@ from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import suspects
 from inturn.worker.runs import Run
-from inturn.worker.suspects import ASK_SECONDS, EMPTY_SECONDS, TURN_SECONDS, Suspects
+from inturn.worker.suspects import ASK_SECONDS, EMPTY_SECONDS, Suspects
 from tests.worker.conftest import run_out, take_leases, until, working
 
 POISON = 3
@@ -291,63 +291,9 @@ def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
     assert not blocks(rules, now + EMPTY_SECONDS), "patience is as at first"
 
 
-def seconds_until_alone(
-    rules: Suspects, suspected: list[str], *, busy: str, job_seconds: float
-) -> dict[str, float]:
-    """Return when each queue's suspect is begun, while another has a job a second for slots enough.
-
-    It is busy from the first. Every tick it asks where it is to ask first, or a queue in turn.
-    """
-    queues, left, begun = [busy, *suspected], list(suspected), dict[str, float]()
-    ends = [job_seconds]
-    waiting, arrived = 0, 0
-    for tick in range(10 * 900):
-        now = tick / 10
-        ends = [end for end in ends if end > now]
-        waiting, arrived = waiting + int(now) - arrived, int(now)
-        if blocks(rules, now, is_empty=not ends):
-            continue
-        queue = rules.queue(now, is_empty=not ends) or queues[tick % len(queues)]
-        if not asks(rules, queue, now, is_empty=not ends):
-            if queue == busy:
-                ends += [now + job_seconds] * waiting
-                waiting = 0
-        elif queue not in left:
-            rules.found_none(queue, now)
-        elif ends:
-            rules.found(queue, now)
-        else:
-            left.remove(queue)
-            begun[queue] = now
-            rules.take(run := suspect_run(queue), now)
-            rules.ended(run)
-    return begun
-
-
 def suspect_run(queue: str) -> Run:
     run: Any = SimpleNamespace(lease=SimpleNamespace(queue=queue))
     return run  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("others", [["v"], ["u", "v", "w"]], ids=len)
-def test_a_suspect_gets_its_turn_although_another_queue_keeps_the_worker_busy(
-    others: list[str],
-) -> None:
-    """Jobs that take longer than the first patience, and begin one after the other. (001-03)"""
-    rules = Suspects(["busy", *others])
-    begun = seconds_until_alone(rules, others, busy="busy", job_seconds=1.6 * EMPTY_SECONDS)
-    assert begun.keys() == set(others)
-    assert max(begun.values()) < 12 * EMPTY_SECONDS
-
-
-@pytest.mark.parametrize("job_seconds", [30.0, 120.0])
-def test_a_suspect_waits_for_no_more_than_four_times_the_longest_job(
-    job_seconds: float,
-) -> None:
-    """(001-03)"""
-    rules = Suspects(["busy", "v"])
-    begun = seconds_until_alone(rules, ["v"], busy="busy", job_seconds=job_seconds)
-    assert begun["v"] <= 4 * job_seconds
 
 
 def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> None:
@@ -374,57 +320,6 @@ def test_while_a_suspect_runs_nothing_is_claimed() -> None:
     rules.ended(run)
     assert not blocks(rules, 1.0, is_empty=True)
     assert rules.queue(1.0, is_empty=True) == "a", "there may be more"
-
-
-def seconds_closed(
-    suspects: int, *, suspect_seconds: float, job_seconds: float | None
-) -> tuple[float, float]:
-    """Return for how long a worker starts nothing else until so many suspects have run, and how
-    long that takes in all. ``job_seconds``: of other work, which never ends; None if there is none.
-    """
-    rules, tenths_closed = Suspects(["q"]), 0
-    ends: list[float] = []
-    running: tuple[Run, float] | None = None
-    for tick in range(10 * 7_200):
-        now = tick / 10
-        if running is not None and now >= running[1]:
-            rules.ended(running[0])
-            running, suspects = None, suspects - 1
-        if not suspects:
-            return tenths_closed / 10, now
-        ends = [end for end in ends if end > now]
-        is_empty = not (ends or running)
-        if rules.blocks_claims(now, is_empty=is_empty, has_others=job_seconds is not None):
-            tenths_closed += 1
-        elif not rules.asks("q", now, is_empty=is_empty):
-            if job_seconds is not None:
-                ends.append(now + job_seconds)
-        elif not is_empty:
-            rules.found("q", now)
-        else:
-            running = (suspect_run("q"), now + suspect_seconds)
-            rules.take(running[0], now)
-    raise AssertionError("the suspects have not run within two hours")
-
-
-@pytest.mark.parametrize("suspects", [1, 50])
-@pytest.mark.parametrize("suspect_seconds", [0.1, 30.0])
-@pytest.mark.parametrize("job_seconds", [0.1, 20.0])
-def test_other_work_has_half_of_the_time_however_many_suspects_there_are(
-    suspects: int, suspect_seconds: float, job_seconds: float
-) -> None:
-    closed, in_all = seconds_closed(
-        suspects, suspect_seconds=suspect_seconds, job_seconds=job_seconds
-    )
-    longest = max(TURN_SECONDS, job_seconds) + suspect_seconds  # the last turn, of which others
-    assert closed <= in_all / 2 + longest + job_seconds  # have not yet had their half
-    assert in_all <= 4.5 * (suspects * (suspect_seconds + 0.1) + longest + 2 * EMPTY_SECONDS)
-
-
-@pytest.mark.parametrize("suspect_seconds", [0.1, 30.0])
-def test_without_other_work_one_suspect_follows_another(suspect_seconds: float) -> None:
-    _, in_all = seconds_closed(20, suspect_seconds=suspect_seconds, job_seconds=None)
-    assert in_all == pytest.approx(20 * suspect_seconds, abs=0.3 * 20)
 
 
 @pytest.mark.parametrize("queue", ["default", "others"])

@@ -311,56 +311,6 @@ async def test_a_job_longer_than_its_lease_is_not_stolen(app: App) -> None:
     assert sorted(ran) == ["loop 0", "loop 1", "thread 0", "thread 1"]
 
 
-async def test_a_handlers_transaction_takes_calls_and_is_the_last_word(
-    app: App, caplog: pytest.LogCaptureFixture
-) -> None:
-    ran: list[str] = []
-
-    @app.job
-    async def follow() -> None:
-        ran.append("follow")
-
-    @app.job
-    async def lead(ctx: Context) -> None:
-        async with ctx.transaction() as t:
-            await t.enqueue([follow.call()])
-        async with ctx.transaction():
-            ran.append("a second transaction")
-
-    ticket = await lead.submit()
-    async with working(app):
-        await until(lambda: ran)
-        await ticket.result(timeout=60)
-    assert ran == ["follow"]
-    assert f"job {ticket.id} (lead) failed after its transaction had committed" in caplog.text
-    assert "an attempt has one" in caplog.text
-
-
-async def test_a_handlers_transaction_commits_with_the_jobs_end(app: App) -> None:
-    is_postgres = app.url.startswith("postgres")
-    mark = "$1" if is_postgres else "?"
-    async with (await app.lend()).transaction() as t:
-        await t.execute("create table effects (n integer)")
-
-    @app.job(retry=QUICK)
-    async def work(ctx: Context, n: int) -> None:
-        async with ctx.transaction() as t:
-            await t.execute(f"insert into effects values ({mark})", n)
-            if n == 1 and ctx.attempt == 1:
-                raise ValueError("boom")
-
-    async with working(app):
-        lane = work.using(key="a")
-        tickets = await app.submit_many([lane.call(n) for n in range(4)])
-        tickets += await app.submit_many([work.call(n) for n in range(10, 13)])
-        for ticket in tickets:
-            await ticket.result(timeout=60)
-    async with (await app.lend()).transaction() as t:
-        found = [n for (n,) in await t.execute("select n from effects order by n")]
-        await t.execute("drop table effects")
-    assert found == [0, 1, 2, 3, 10, 11, 12]
-
-
 async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
