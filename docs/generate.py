@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 
 import inturn
 from inturn.cli.main import app
+from inturn.groups.group import GroupResult
+from inturn.groups.groups import Groups
+from inturn.groups.model import GroupView, StepView
 from inturn.http import Client
 from inturn.poll.extension import Schedules
 from inturn.poll.source import Source
@@ -61,6 +64,12 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("inturn.Executor", inturn.Executor),
     ("inturn.ExecutorSettings", inturn.ExecutorSettings),
     ("inturn.DurableExecutor", inturn.DurableExecutor),
+    ("inturn.Group", inturn.Group),
+    ("inturn.GroupResult", GroupResult),
+    ("app.groups", Groups),
+    ("GroupView", GroupView),
+    ("StepView", StepView),
+    ("inturn.Effect", inturn.Effect),
     ("app.schedules", Schedules),
     ("app.sources[name]", Source),
     ("inturn.Page", inturn.Page),

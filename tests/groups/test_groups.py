@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from inturn import App, BadInput, Effect, GroupRefused, Reject
+from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker
 from inturn.groups.model import GroupState
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
@@ -213,6 +213,7 @@ async def test_past_an_irreversible_step_a_group_only_goes_forward(
     result = await jobs.result(group)
     assert result.state is GroupState.DONE
     assert nodes.effects() == ["do copy", "do drop", "do clean", "do clean", "do tell"]
+    assert result.reason is None
 
 
 async def test_a_step_past_an_irreversible_one_can_be_skipped(
@@ -383,6 +384,80 @@ async def test_a_name_stands_for_one_group_that_is_under_way(app: App, jobs: Job
     async with app.group("mine") as again:
         jobs.step(again, "a")
     assert again.id != group.id
+
+
+async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jobs) -> None:
+    app.node("moved", "sqlite:///here.db")
+    async with app.group("user") as group:
+        jobs.step(group, "a", "moved")
+    later = App(app.url)
+    later.node("moved", "sqlite:///there.db")
+    late = Jobs(later, Nodes())
+    again = later.group("again")
+    late.step(again, "a", "moved")
+    with pytest.raises(BadInput, match="has another address in this store, which group 'user'"):
+        await again.submit()
+    assert (await jobs.result(group)).state is GroupState.DONE
+    await again.submit()
+    await later.close()
+
+
+async def test_a_worker_without_the_job_of_a_step_leaves_it_to_others(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    other = App(app.url)
+    other.node("n1")
+    async with app.group("elsewhere") as group:
+        jobs.step(group, "a", "n1")
+    worker = Worker(other, sweep_seconds=0.5)
+    running = asyncio.create_task(worker.run())
+
+    async def is_left() -> bool:
+        return "No living worker has the job 'do'" in await app.groups.explain("elsewhere", "a")
+
+    await until(is_left)
+    assert nodes.done == []
+    assert (await jobs.result(group)).state is GroupState.DONE
+    assert nodes.done == ["do a"]
+    assert (await app.groups.steps("elsewhere"))[0].attempts == 1
+    worker.stop()
+    await running
+    await other.close()
+
+
+async def test_a_local_node_is_served_by_workers_that_name_it(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    app.node("disk", local=True)
+    async with app.group("local") as group:
+        jobs.step(group, "a", "disk")
+    async with jobs.working():
+        await asyncio.sleep(0.5)
+        assert nodes.done == []
+        assert "disk" in await app.groups.explain("local", "a")
+        async with jobs.working(nodes=["disk"]):
+            result = await group.result(timeout=SECONDS_MAX)
+    assert result.state is GroupState.DONE
+
+
+async def test_a_node_runs_as_many_steps_at_once_as_it_may(app: App, jobs: Jobs) -> None:
+    running = most = 0
+
+    @app.job
+    async def busy() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.05)
+        running -= 1
+
+    app.node("small", concurrency=2)
+    async with app.group("busy") as group:
+        for number in range(12):
+            group.step(str(number), node="small", do=busy.call(), undo=busy.call())
+    async with jobs.working(), jobs.working():
+        assert (await group.result(timeout=SECONDS_MAX)).state is GroupState.DONE
+    assert most == 2
 
 
 async def test_what_can_be_asked_about_groups(app: App, jobs: Jobs, nodes: Nodes) -> None:

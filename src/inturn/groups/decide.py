@@ -128,7 +128,7 @@ def after(group: Standing, step: Facts, happened: Happened) -> Outcome:
     """Say what something that happened to a step on its way forward leads to."""
     match happened:
         case Happened.RETURNED | Happened.APPLIED:
-            return Outcome(_now(step, StepState.APPLIED), Then.DONE)
+            return Outcome(_now(step, StepState.APPLIED, is_doubtful=False), Then.DONE)
         case Happened.RAISED:
             return Outcome(_now(step, StepState.UNKNOWN), Then.ASK)
         case Happened.STILL_RUNNING:

@@ -121,7 +121,8 @@ class StepAttempt:
                 raise LeaseLost([self.ctx.token])
             move = self.next_move(group)
             if move in (Move.ASK, Move.CONFIRM, Move.RUN):
-                self.check_jobs(needed(self.action, self.row.step.verify))
+                verify = self.row.step.verify
+                self.check_jobs([verify.kind] if isinstance(verify, JobCall) else [])
             if move is Move.CONFIRM and is_confirmed:
                 await self.save_pivot(t, group)
                 move = Move.RUN
@@ -354,11 +355,6 @@ class UndoAttempt(StepAttempt):
             has_ended=outcome.then is Then.DONE,
             now=None,
         )
-
-
-def needed(*actions: Action | None) -> set[str]:
-    """Return the jobs that actions call."""
-    return {action.kind for action in actions if isinstance(action, JobCall)}
 
 
 async def act(ctx: Context, action: Action, address: str | None, timeout: float | None) -> Seen:

@@ -15,7 +15,7 @@ from inturn.groups.build import check_nodes
 from inturn.groups.decide import Turn
 from inturn.groups.errors import GroupRefused, UnknownGroup, UnknownStep
 from inturn.groups.explain import explained
-from inturn.groups.forward import StepAttempt, UndoAttempt, needed, save_group
+from inturn.groups.forward import StepAttempt, UndoAttempt, save_group
 from inturn.groups.group import Group
 from inturn.groups.model import (
     CONCURRENCY_MAX,
@@ -35,9 +35,10 @@ from inturn.groups.whole import (
     TURN,
     UNDO,
     carry_out,
+    kind_of,
     look,
-    payload_of,
     queue_of,
+    step_job,
     watching,
 )
 from inturn.model import bounds
@@ -71,21 +72,38 @@ class Groups(Extension):
         app.schema(SCHEMA)
         app.queue(QUEUE, suspects="again")
 
+        async def turn(ctx: Context, group: str) -> None:
+            await look(app, ctx, group)
+
+        app.job(kind=TURN, queue=QUEUE, attempts=bounds.ATTEMPTS_MAX)(turn)
+        self._declare()
+        app.on_start(self._write_nodes)
+        app.duty("groups.prune", _prune, every_seconds=PRUNE_SECONDS)
+
+    def worker_begins(self) -> None:
+        """Take the steps that call a job of this app, whose jobs are all declared by now."""
+        for called in [*self.app.jobs]:
+            if not called.startswith("groups."):
+                self._declare(called)
+
+    def _declare(self, called: str | None = None) -> None:
+        """Declare the jobs of steps, and of their undos, that call a job, or none."""
+        app = self.app
+
         async def step(
             ctx: Context, group: str, number: int, needs: tuple[str, ...] = ()
         ) -> str | None:
             return await StepAttempt(app, ctx, group, number).run_plainly(self._begins(), needs)
 
-        async def undo(ctx: Context, group: str, number: int) -> str | None:
+        async def undo(
+            ctx: Context, group: str, number: int, needs: tuple[str, ...] = ()
+        ) -> str | None:
             return await UndoAttempt(app, ctx, group, number).run()
 
-        async def turn(ctx: Context, group: str) -> None:
-            await look(app, ctx, group)
-
-        for kind, function in ((STEP, step), (UNDO, undo), (TURN, turn)):
-            app.job(kind=kind, queue=QUEUE, attempts=bounds.ATTEMPTS_MAX)(function)
-        app.on_start(self._write_nodes)
-        app.duty("groups.prune", _prune, every_seconds=PRUNE_SECONDS)
+        for kind, function in ((STEP, step), (UNDO, undo)):
+            name = kind if called is None else kind_of(kind, called)
+            if name not in app.jobs and len(name) <= bounds.KIND_CHARS_MAX:
+                app.job(kind=name, queue=QUEUE, attempts=bounds.ATTEMPTS_MAX)(function)
 
     # Declaring and submitting
 
@@ -145,11 +163,12 @@ class Groups(Extension):
         ids = {number: new_id() for number in reversed(in_order(after))}
         awaited = {before for befores in after for before in befores}
         jobs = [
-            NewJob(
-                kind=STEP,
-                payload=payload_of(group, number, needed(step.do, step.verify)),
-                queue=queue_of(step.node),
-                attempts_max=bounds.ATTEMPTS_MAX,
+            step_job(
+                STEP,
+                group,
+                number,
+                step,
+                step.do,
                 after=frozenset(ids[before] for before in step.after),
                 id=ids[number],
             )

@@ -79,8 +79,14 @@ class FactsRow(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool
     irreversible: bool
     comes_after: str
+    definition: str
     job: str
     undo_job: str | None
+
+    @property
+    def step(self) -> Step:
+        """The step as it was defined."""
+        return _decode_step(self.definition)
 
     @property
     def facts(self) -> Facts:
@@ -109,7 +115,6 @@ class StepRow(FactsRow, frozen=True, kw_only=True):
 
     group_id: str
     group_name: str = ""
-    definition: str
     token: int
     answer: str | None
     error: str | None
@@ -119,11 +124,6 @@ class StepRow(FactsRow, frozen=True, kw_only=True):
     undo_began_at: datetime | None
     undo_ended_at: datetime | None
     address: str | None = None
-
-    @property
-    def step(self) -> Step:
-        """The step as it was defined."""
-        return _decode_step(self.definition)
 
     def view(self, names: dict[int, str] | None = None) -> StepView:
         """The step as a person sees it. ``names``: of the steps it comes after."""

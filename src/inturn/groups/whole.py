@@ -11,7 +11,7 @@ import msgspec
 from inturn.groups import decide, records
 from inturn.groups.decide import Turn
 from inturn.groups.forward import save_group
-from inturn.groups.model import StepState
+from inturn.groups.model import Action, JobCall, Step, StepState
 from inturn.groups.plan import in_order
 from inturn.groups.records import FactsRow, GroupRow, NewState
 from inturn.model import bounds
@@ -95,17 +95,11 @@ async def carry_out(
             return undo.get(number) or UUID(steps[number].undo_job or "")
         return UUID(steps[number].job)
 
-    new = [
-        NewJob(
-            kind=UNDO,
-            payload=payload_of(group.id, number, ()),
-            queue=queue_of(steps[number].node),
-            attempts_max=bounds.ATTEMPTS_MAX,
-            after=frozenset(job_of(one) for one in turn.undo[number]),
-            id=id,
-        )
-        for number, id in undo.items()
-    ]
+    new = []
+    for number, id in undo.items():
+        step = steps[number].step
+        after_these = frozenset(job_of(one) for one in turn.undo[number])
+        new.append(step_job(UNDO, group.id, number, step, step.undo, after=after_these, id=id))
     watched = frozenset(map(job_of, turn.watch))
     finish = str(watchers[0]) if watched else None
     if turn.only_deaths:
@@ -148,12 +142,34 @@ def queue_of(node: str) -> str:
     return f"node:{node}"
 
 
-def payload_of(group: str, number: int, needs: Iterable[str]) -> str:
-    """Return the payload of a step's job. ``needs``: jobs that a worker's app must have."""
+def step_job(
+    kind: str,
+    group: str,
+    number: int,
+    step: Step,
+    action: Action | None,
+    *,
+    after: frozenset[UUID],
+    id: UUID,
+) -> NewJob:
+    """Return the job of a step, or of its undo: only workers that have the job it calls take it."""
+    calls = [one for one in (action, step.verify) if isinstance(one, JobCall)]
     payload: dict[str, Any] = {"group": group, "number": number}
-    if needs := sorted(set(needs)):
-        payload["needs"] = needs
-    return msgspec.json.encode(payload).decode()
+    if len(calls) > 1:  # the other one is looked for when its turn has come
+        payload["needs"] = [calls[1].kind]
+    return NewJob(
+        kind=kind_of(kind, calls[0].kind) if calls else kind,
+        payload=msgspec.json.encode(payload).decode(),
+        queue=queue_of(step.node),
+        attempts_max=bounds.ATTEMPTS_MAX,
+        after=after,
+        id=id,
+    )
+
+
+def kind_of(kind: str, called: str) -> str:
+    """Return the kind of jobs of steps that call a job of the app."""
+    return f"{kind}:{called}"
 
 
 async def _gone(app: App, steps: Sequence[FactsRow]) -> dict[int, JobState]:

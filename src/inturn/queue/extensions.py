@@ -12,6 +12,9 @@ from inturn.model.errors import BadInput
 from inturn.store.schema import installed_schemas
 
 if TYPE_CHECKING:
+    from inturn.groups.group import Group
+    from inturn.groups.groups import Groups
+    from inturn.groups.model import Node
     from inturn.poll.extension import Poll, Schedules
     from inturn.poll.source import Source
     from inturn.queue.app import App
@@ -34,6 +37,9 @@ class Extension:
 
     def __init__(self, app: App) -> None:
         self.app = app
+
+    def worker_begins(self) -> None:
+        """Hear that a worker of the app begins: all jobs of the app are declared by now."""
 
 
 class ExtensibleApp:
@@ -58,17 +64,33 @@ class ExtensibleApp:
     # Doors of our own applications
 
     @property
-    def groups(self) -> Any:
+    def groups(self) -> Groups:
         """The groups of this app: commands on nodes, in order, and undone when they fail."""
-        return self.extension("groups")
+        found: Groups = self.extension("groups")
+        return found
 
-    def group(self, *args: Any, **settings: Any) -> Any:
-        """Begin a group; it is submitted whole when its ``async with`` ends."""
-        return self.groups.group(*args, **settings)
+    def group(self, name: str) -> Group:
+        """Begin a group: ``async with app.group("move-users-3") as group``.
 
-    def node(self, *args: Any, **settings: Any) -> Any:
-        """Declare a node that steps of groups run on."""
-        return self.groups.node(*args, **settings)
+        Its steps are added by ``group.step``; it is submitted whole when its block ends.
+        """
+        return self.groups.group(name)
+
+    def node(
+        self,
+        name: str,
+        address: str | None = None,
+        *,
+        concurrency: int | None = None,
+        local: bool = False,
+    ) -> Node:
+        """Declare a node that steps of groups run on: ``app.node("pg1", "postgresql://…")``.
+
+        Without an address where only jobs of the app run there. ``${NAME}`` in it is read from the
+        environment where the worker runs. ``concurrency``: how many steps run there at once, over
+        all workers. ``local``: only workers that were started for it, ``--node NAME``, serve it.
+        """
+        return self.groups.node(name, address, concurrency=concurrency, local=local)
 
     @property
     def schedules(self) -> Schedules:

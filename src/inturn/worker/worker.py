@@ -22,7 +22,7 @@ from inturn.model.admissible import (
 from inturn.model.errors import BadInput, StoreError, WorkerSpent
 from inturn.model.ids import new_id
 from inturn.queue.app import App
-from inturn.queue.extensions import attach_installed
+from inturn.queue.extensions import Extension, attach_installed
 from inturn.queue.job import Job
 from inturn.store.store import Store
 from inturn.worker.attempt import Attempts, Observer
@@ -164,6 +164,9 @@ class Worker:
             # An application that nobody uses makes no queues.
             used = {name: said for name, said in declared.items() if name in settings}
             await store.declare(used)
+        for one in list(self.app.extensions.values()):
+            if isinstance(one, Extension):
+                one.worker_begins()
         self._add_jobs()
         self.steps.serve(settings)
 

@@ -2,7 +2,7 @@
 select avg(case when state not in ('not_applied', 'possibly_applied')
     then (ended_at - began_at) / 1000000.0 end) as mean_seconds,
   count(*) as ended,
-  count(case when attempts > 0 and error is not null and state <> 'applied' then 1 end) as failed
+  count(case when state in ('not_applied', 'possibly_applied') or is_doubtful then 1 end) as failed
 from groups.step
 where ended_at is not null and began_at is not null
   and group_id in (
