@@ -75,6 +75,8 @@ def test_the_commands_are_these() -> None:
         *(f"store {verb}" for verb in ("migrate", "check", "prune")),
         *(f"schedules {verb}" for verb in ("list", "run", "pause", "resume")),
         *(f"poll {verb}" for verb in ("list", "status", "run", "reconcile", "reset")),
+        *(f"groups {verb}" for verb in ("plan", "apply", "list", "show", "explain", "watch")),
+        *(f"groups {verb}" for verb in ("pause", "resume", "undo", "retry", "skip", "export")),
     }  # fmt: skip
 
 

@@ -273,7 +273,7 @@ def skip(
     )
 
 
-@app.command("export", epilog=examples("inturn groups export move-users-3 > move.yaml"))
+@app.command("export", epilog=examples("inturn groups export move-users-3"))
 def export(
     group: GroupArgument,
     app: AppOption = None,
