@@ -23,6 +23,7 @@ from inturn.model.errors import (
     OutOfBounds,
     ResultCancelled,
     ResultTimeout,
+    SchemaMissing,
     UnknownDependency,
 )
 from inturn.model.job import JobState
@@ -31,6 +32,7 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Verdict
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
+from tests import shop
 
 
 @pytest.fixture
@@ -301,6 +303,18 @@ async def test_a_relative_path_is_one_file_for_the_life_of_an_app(
     assert sorted(path.name for path in here.iterdir()) == ["used.db", "work.db"]
     assert not list(elsewhere.iterdir())
     assert app.url == "sqlite:///work.db?synchronous=normal"
+
+
+async def test_an_app_opens_its_store_only_with_its_own_tables(app: App, url: str) -> None:
+    """On SQLite it makes them."""
+    own = App(url)
+    own.schema(shop.SCHEMA)
+    if url.startswith("postgresql"):
+        with pytest.raises(SchemaMissing, match=r"no tables of shop.*store migrate -A MODULE:APP"):
+            await own.run(lambda store: store.queues())
+        await own.migrate()
+    assert await own.run(lambda store: store.read(shop.ITEMS, name=None)) == []
+    await own.close()
 
 
 def test_what_users_need_is_found_at_the_top() -> None:

@@ -107,9 +107,9 @@ class App(ExtensibleApp):
         super().__init__()
         self.jobs: dict[str, Job[Any, Any]] = {}
         self.hooks = Hooks()
-        self.schemas: list[Schema] = []
         self.duties: dict[str, Duty] = {}
         self.connections = Connections(url, clock)
+        self.schemas = self.connections.schemas
         self._queues_made: set[str] = set()  # for those who submit on connections of their own
         self.mark = object()  # the same in the copies of it that workers have
 
@@ -418,7 +418,10 @@ class App(ExtensibleApp):
             await store.close()
 
     def schema(self, schema: Schema) -> Schema:
-        """Let ``app.migrate()`` and ``inturn store migrate -A`` make these tables, too."""
+        """Have ``app.migrate()`` and ``inturn store migrate -A`` make these tables, too.
+
+        The app is not opened on a store without them, nor on older ones; on SQLite it makes them.
+        """
         if schema not in self.schemas:
             self.schemas.append(schema)
         return schema

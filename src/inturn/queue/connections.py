@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from inturn.model.errors import BadInput
 from inturn.model.forks import in_forked_child
 from inturn.queue.endings import Endings
 from inturn.store.address import anchored, connect
+from inturn.store.schema import Schema, in_order
 from inturn.store.store import Store
 
 Answer = TypeVar("Answer")
@@ -49,15 +50,17 @@ class OpenStore:
         self.is_left = False  # nobody comes any more: the last to leave closes it
         self._opening = asyncio.Lock()
 
-    async def opened(self, declared: Declarations) -> Store:
-        """Return the store, open, with what code says of its queues written."""
+    async def opened(self, declared: Declarations, schemas: Iterable[Schema]) -> Store:
+        """Return the store, open, with the app's tables, and what code says of its queues."""
         if not self.is_open:
             if self.loop is None and asyncio.get_running_loop() is not bridge():
-                await on_bridge(self.opened(declared))  # one loop, so that one lock serves all
+                await on_bridge(self.opened(declared, schemas))  # one loop: one lock serves all
             else:
                 async with self._opening:
                     if not self.is_open:
                         await self.store.open()
+                        for schema in in_order(schemas):
+                            await self.store.ensure(schema)
                         await self.store.declare(declared)
                         self.is_open = True
         return self.store
@@ -88,6 +91,7 @@ class Connections:
     def __init__(self, url: str, clock: Clock | None) -> None:
         self._lock = threading.Lock()
         self.declared: dict[str, dict[str, Any]] = {}  # the settings of queues, as code has them
+        self.schemas: list[Schema] = []
         self._by_loop: dict[Loop, OpenStore] = {}
         self._shared: OpenStore | None = None  # if it serves every loop
         self._endings: WeakKeyDictionary[Loop, Endings] = WeakKeyDictionary()
@@ -126,7 +130,7 @@ class Connections:
         try:
             store = open_store.store
             if not open_store.is_open:
-                store = await open_store.opened(self.declared)
+                store = await open_store.opened(self.declared, self.schemas)
             return await verb(store)
         finally:
             await self._give_back(open_store)
@@ -139,7 +143,7 @@ class Connections:
             assert open_store is not None
             open_store.calls += 1
         try:
-            yield await open_store.opened(self.declared)
+            yield await open_store.opened(self.declared, self.schemas)
         finally:
             await self._give_back(open_store)
 
