@@ -85,6 +85,27 @@ async def test_many_rows_are_cut_into_slices(store: Store) -> None:
     assert {one.sold_at for one in found} == {None, NOON}
 
 
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        (1, "Structs or dicts"),
+        (Item(id=new_id(), name="a", sold_at=NOON.replace(tzinfo=None)), "no time zone"),
+        ({"id": "1", "sold_at": NOON.replace(tzinfo=None)}, "no time zone"),
+        (Item(id=new_id(), name="a\\\0b"), "NUL"),
+    ],
+)
+async def test_rows_that_would_be_stored_otherwise_are_refused(
+    store: Store, row: object, wrong: str
+) -> None:
+    """A NUL, which SQLite's JSON would cut off; a time that would be read in the server's zone."""
+    async with store.transaction() as t:
+        with pytest.raises(BadInput, match=wrong):
+            await t.run_many(ADD_ITEMS, [row])
+        await t.run_many(ADD_ITEMS, items(1, "says \\u0000 \\\\u0000"))
+    [found] = await store.read(ITEMS, name=None)
+    assert found.name == "says \\u0000 \\\\u0000 000000"
+
+
 async def test_own_rows_and_jobs_are_taken_back_together(store: Store) -> None:
     async def half() -> None:
         async with store.transaction() as t:

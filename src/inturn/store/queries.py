@@ -29,6 +29,7 @@ _PARAMETERS = re.compile(
     r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|::|(?<![\w:]):(?P<name>[a-z_]\w*)",
     re.DOTALL | re.IGNORECASE,
 )
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # in JSON, and no text that says so
 _json = msgspec.json.Encoder()
 
 
@@ -142,14 +143,19 @@ def slices(rows: Iterable[Any], micros: Callable[[datetime], int] | None = None)
     ``micros``: turns a time into what the engine keeps; without it times are written as text.
     """
     rows = listed("rows", rows)
-    if micros is not None:
-        rows = _with_times_kept(rows, micros)
+    if rows and not isinstance(rows[0], msgspec.Struct | dict):
+        raise BadInput(f"rows are Structs or dicts, not {shown(rows[0])}.")
+    rows = _with_times_kept(rows, micros)
     for first in range(0, len(rows), SLICE_ROWS):
         yield from _sliced(rows[first : first + SLICE_ROWS])
 
 
 def _sliced(rows: list[Any]) -> Iterator[str]:
     text = _json.encode(rows)
+    if b"\\u0000" in text and _NUL.search(text):
+        raise BadInput(
+            "a row has a text with the character NUL, which databases cut off or refuse."
+        )
     if len(text) <= SLICE_BYTES or len(rows) == 1:
         yield text.decode()
     else:
@@ -158,7 +164,7 @@ def _sliced(rows: list[Any]) -> Iterator[str]:
         yield from _sliced(rows[half:])
 
 
-def _with_times_kept(rows: list[Any], micros: Callable[[datetime], int]) -> list[Any]:
+def _with_times_kept(rows: list[Any], micros: Callable[[datetime], int] | None) -> list[Any]:
     """Return rows with their times as the engine keeps them. Most rows of most tables have none."""
     if not rows or isinstance(rows[0], dict):
         return [
@@ -176,10 +182,13 @@ def _with_times_kept(rows: list[Any], micros: Callable[[datetime], int]) -> list
     ]
 
 
-def _kept(row: dict[str, Any], micros: Callable[[datetime], int]) -> dict[str, Any]:
-    return {
-        name: micros(value) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+def _kept(row: dict[str, Any], micros: Callable[[datetime], int] | None) -> dict[str, Any]:
+    kept = dict(row)
+    for name, value in row.items():
+        if isinstance(value, datetime):
+            check_time(name, value)
+            kept[name] = value if micros is None else micros(value)
+    return kept
 
 
 # Rows on their way out
