@@ -1,0 +1,2 @@
+-- oldest version that still works: 1
+alter table ledger.payment add column note text;

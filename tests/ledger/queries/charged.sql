@@ -1,0 +1,1 @@
+insert into ledger.charged (name) values (:name)

@@ -1,0 +1,1 @@
+insert into ledger.given_back (name) values (:name)

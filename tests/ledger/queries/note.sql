@@ -1,0 +1,1 @@
+update ledger.payment set note = :text where name = :name
