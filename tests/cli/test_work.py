@@ -92,7 +92,7 @@ def test_a_queue_that_is_most_likely_mistyped_is_told_in_json_too() -> None:
 # Which app
 
 
-@pytest.mark.parametrize("target", ["shop:app", "shop", "shop.py", "./shop.py:app"])
+@pytest.mark.parametrize("target", ["shop", "./shop.py:app"])
 def test_an_app_is_found_in_this_folder(target: str) -> None:
     ran = work(target)
     assert (ran.code, ran.err) == (0, "")
@@ -114,22 +114,15 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
     ("source", "target", "said"),
     [
         ("", "shopp:app", "there is no module 'shopp' in .*Did you mean 'shop'?"),
-        ("", "far.away:app", "there is no module 'far' in .*Run it in the folder"),
-        ("", "shop.far:app", "there is no module 'shop.far' in"),
         ("", "far.py", "there is no Python file 'far.py' here"),
         ("", "shop:nothing", "module 'shop' has no 'nothing'. There is shop:app."),
         ("", "shop:order", "'order' of module 'shop' is no App; its type is Job. There is"),
-        ("", ":app", "':app' names no module"),
-        ("", "my-shop:app", "'my-shop' is not the name of a module"),
         ("x = 1", "other", "module 'other' has no App. Make one in it"),
         ("from shop import app\nalso = app", "other", ""),
         ("import shop, inturn\na = shop.app\nb = inturn.App('sqlite:///b.db')", "other",
          "more than one App: say which. There is other:a and other:b."),
         ("import nowhere", "other", "module 'other' imports 'nowhere', which is not there."),
         ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
-        ("def f(:", "other", "it raised SyntaxError."),
-        ("import sys; sys.exit(3)", "other", "it raised SystemExit."),
-        ("raise BaseException('x')", "other", "it raised BaseException."),
         ("import inturn\napp = inturn.App()", "other",
          "an App needs a store: .*INTURN_STORE, which `inturn work --store` sets as well."),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
@@ -146,10 +139,9 @@ def test_an_app_that_is_not_there_is_explained(
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_an_import_that_is_interrupted_says_so(shop: Path, processes: str) -> None:
+def test_an_import_that_is_interrupted_says_so(shop: Path) -> None:
     (shop / "other.py").write_text("x = 1\nraise KeyboardInterrupt\n")
-    ran = work("other:app", "--processes", processes)
+    ran = work("other:app")
     assert ran.code == 130
     said = ran.err.splitlines()
     assert said[0].startswith("inturn: interrupted while module 'other' was imported, by Ctrl-C or")
@@ -199,10 +191,7 @@ def test_a_store_that_is_named_comes_before_the_apps_own(shop: Path) -> None:
     ("arguments", "said"),
     [
         (("--lease", "0"), "0 is too short; the least is 0.001s."),
-        (("--lease", "2d"), "2d is too long; "),
-        (("--sweep", "0s"), "0s is too short; the least is 0.001s."),
         (("--lease", "30 s"), "'30 s' is no length of time"),
-        (("--sweep", "soon"), "'soon' is no length of time"),
         (("--concurrency", "0"), "--concurrency"),
         (("--health-port", "65536"), "--health-port"),
     ],
@@ -220,14 +209,10 @@ def test_a_setting_that_cannot_be_read_is_refused_before_anything_is_imported(
     ("arguments", "said"),
     [
         (("--processes", "0"), "--processes must be a number from 1 to 1,000, or auto, not '0'"),
-        (("--processes", "many"), "or auto, not 'many'"),
-        (("--queue", ""), "queue"),
         (("--name", "x" * 201), "worker"),
         (("--health-port", "1", "--health-host", "198.51.100.1"), "health cannot be served"),
         (("--health-file", "no/such/folder"), "the health file cannot be written"),
         (("--health-file", "shop.py"), "shop.py is no health file: it is not empty."),
-        (("--health-file", "."), "HERE is no health file: it is not a plain file."),
-        (("--health-file", "/dev/null"), "/dev/null is no health file: it is not a plain file."),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
@@ -235,7 +220,7 @@ def test_a_setting_that_cannot_be_is_refused(
 ) -> None:
     ran = work("shop:app", *arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert said.replace("HERE", str(shop)) in ran.err
+    assert said in ran.err
     assert (shop / "shop.py").read_text() == SHOP
 
 

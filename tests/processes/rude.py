@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -25,24 +24,6 @@ def terminate_on_thread() -> None:
 
 
 @app.job(attempts=1)
-async def terminate_on_loop() -> None:
-    terminate()
-
-
-@app.job(attempts=1)
-async def hold(name: str) -> None:
-    effect("began", name, 1)
-    while not may_end(name):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-
-
-@app.job(attempts=3)
-def hold_thread(name: str) -> None:
-    effect("began", name, 1)
-    go_on(name)
-
-
-@app.job(attempts=1)
 async def leave_thread(name: str) -> None:
     threading.Thread(target=go_on, args=[name], name=name).start()
 
@@ -55,13 +36,6 @@ async def leave_task(name: str) -> None:
                 await asyncio.sleep(0.01)
 
     kept.append(asyncio.create_task(stubborn(), name=name))
-
-
-@app.job(attempts=1)
-def leave_pool_on_thread(name: str) -> None:
-    """Leave a thread that is a daemon, as that of a ``def`` is, and that Python waits for."""
-    kept.append(ThreadPoolExecutor(thread_name_prefix=name))
-    kept[-1].submit(go_on, name)
 
 
 @app.job(attempts=1)

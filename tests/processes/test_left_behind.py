@@ -11,7 +11,7 @@ from tests.processes import rude
 from tests.processes.support import Place, WorkerProcess, until
 
 RUDE = "tests.processes.rude:app"
-LEAVING = [rude.leave_thread, rude.leave_task, rude.leave_pool_on_thread, rude.leave_process]
+LEAVING = [rude.leave_thread, rude.leave_task, rude.leave_process]
 
 
 @pytest.mark.parametrize("job", LEAVING, ids=lambda job: job.kind)

@@ -12,7 +12,6 @@ import termios
 import pytest
 
 from inturn.model.job import JobState
-from inturn.queue.job import Job
 from tests.cli.support import COMMAND
 from tests.processes import rude
 from tests.processes.jobs import count, hold, hold_loop, hold_thread
@@ -75,7 +74,8 @@ def test_a_signal_releases_the_rest_of_a_key_at_once_and_starts_none_of_it(
     assert first.heard("stopped")["counts"]["released"] > 0
 
 
-def test_a_second_signal_gives_back_what_runs_and_stops_at_once(place: Place) -> None:
+def test_a_second_signal_gives_back_what_runs_and_stops_at_once(sqlite_place: Place) -> None:
+    place = sqlite_place
     first = place.work(target=PATIENT)
     place.submit(
         hold.using(key="k").call("h1"),
@@ -155,14 +155,9 @@ def test_a_worker_whose_terminal_is_closed_finishes_what_runs(
     assert place.views() == []
 
 
-@pytest.mark.parametrize(
-    "job", [rude.terminate_on_thread, rude.terminate_on_loop], ids=lambda job: job.kind
-)
-def test_a_handler_that_terminates_its_child_does_not_stop_its_worker(
-    sqlite_place: Place, job: Job[[], None]
-) -> None:
+def test_a_handler_that_terminates_its_child_does_not_stop_its_worker(sqlite_place: Place) -> None:
     worker = sqlite_place.work(target=RUDE)
-    sqlite_place.submit(job.call())
+    sqlite_place.submit(rude.terminate_on_thread.call())
     [ended] = until(lambda: sqlite_place.effects("ended", "child"))
     assert ended.number == -signal.SIGTERM
     sqlite_place.until_done()

@@ -63,7 +63,8 @@ def test_a_signal_to_the_parent_lets_every_process_finish(sqlite_place: Place) -
     assert crew.heard("stopped")["counts"]["done"] == 2
 
 
-def test_a_second_signal_to_the_parent_gives_back_what_runs(place: Place) -> None:
+def test_a_second_signal_to_the_parent_gives_back_what_runs(sqlite_place: Place) -> None:
+    place = sqlite_place
     crew = place.work("--processes", "2", target=PATIENT)
     place.submit(hold.call("h1"), hold_thread.call("h2"))
     pids = {place.began(name).pid for name in ("h1", "h2")}
@@ -107,7 +108,8 @@ def test_processes_whose_parent_is_killed_finish_and_end(sqlite_place: Place) ->
     assert [one.pid for one in place.effects("ended")] == [holder]
 
 
-def test_processes_whose_parent_is_killed_give_back_what_does_not_end(place: Place) -> None:
+def test_processes_whose_parent_is_killed_give_back_what_does_not_end(sqlite_place: Place) -> None:
+    place = sqlite_place
     crew = place.work("--processes", "2", "--lease", "3s")
     views = members(place, 2)
     place.submit(hold.call("async"), hold_thread.call("thread"))
@@ -128,7 +130,8 @@ def test_processes_whose_parent_is_killed_give_back_what_does_not_end(place: Pla
     }
 
 
-def test_several_processes_drain_a_store_together(place: Place) -> None:
+def test_several_processes_drain_a_store_together(sqlite_place: Place) -> None:
+    place = sqlite_place
     place.submit(*(count.call("open", n) for n in range(100)))
     crew = place.start("--processes", "2", "--drain")
     assert crew.ended() == 0
@@ -137,7 +140,10 @@ def test_several_processes_drain_a_store_together(place: Place) -> None:
     assert len(place.effects()) == 100
 
 
-def test_a_drain_in_which_a_process_died_fails_and_says_to_run_it_again(place: Place) -> None:
+def test_a_drain_in_which_a_process_died_fails_and_says_to_run_it_again(
+    sqlite_place: Place,
+) -> None:
+    place = sqlite_place
     place.submit(leave.call("job", times=1, code=3))
     drain = ("--processes", "2", "--drain", "--lease", "2s", "--sweep", "500ms")
     crew = place.start(*drain)
