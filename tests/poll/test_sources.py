@@ -280,6 +280,31 @@ async def test_its_queues_behave_as_it_says_and_its_workers_serve_them(
     assert await items.item("b") is None
 
 
+async def test_a_firing_is_left_out_while_a_run_is_unfinished_and_not_after_it_was_pruned(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside(), every="1h")
+    poll = app.extension("poll")
+    firing = Firing(poll.declared.values(), [followed.source.declaration])
+    store = await app.lend()
+    await firing.step(store)
+
+    async def fire() -> int:
+        clock.advance(3_600)
+        while await firing.step(store) == 0.0:
+            pass
+        return len((await store.jobs(kind="poll:items")).rows)
+
+    assert [await fire() for _ in range(3)] == [1, 1, 1]
+    await followed.drain()
+    assert await fire() == 2
+    await followed.drain()
+    await store.prune()  # notes what is finished
+    clock.advance(3 * 86_400)
+    await store.prune()
+    assert await fire() == 1
+
+
 async def test_a_clock_that_steps_by_an_hour_both_ways_loses_nothing(
     followed: Followed, clock: ManualClock
 ) -> None:

@@ -40,8 +40,8 @@ from inturn.store.transaction import Transaction
 RUN_SECONDS_MAX = 20.0
 """After so long a run hands over to another: a long catch-up holds up no worker that is to stop."""
 
-PAGES_ITEMS_MAX, PAGES_SECONDS_MAX = 2_000, 1.0
-"""How many items are applied together, and for how long they are waited for."""
+PAGES_ITEMS_MAX, PAGES_CHARS_MAX, PAGES_SECONDS_MAX = 2_000, 4_000_000, 1.0
+"""How many items are applied together, how long they are, and how long they are waited for."""
 
 _json = msgspec.json.Encoder()
 
@@ -86,14 +86,18 @@ async def fetch_some(
     source: Source, ctx: Context, cursor: str | None, asked: set[str | None]
 ) -> Pages:
     """Fetch pages from a cursor on, for a moment or until they are many."""
-    pages, ends_at = Pages(cursor), monotonic() + PAGES_SECONDS_MAX
-    while pages.more and len(pages.seen) < PAGES_ITEMS_MAX and monotonic() < ends_at:
+    pages, chars, ends_at = Pages(cursor), 0, monotonic() + PAGES_SECONDS_MAX
+    while pages.more and monotonic() < ends_at:
+        if len(pages.seen) >= PAGES_ITEMS_MAX or chars >= PAGES_CHARS_MAX:
+            break
         try:
             page = await fetch(source, ctx, pages.cursor, asked)
-            pages.seen += [source.fields.read(item) for item in page.items]
+            seen = [source.fields.read(item) for item in page.items]
         except Exception as error:
             pages.error = error
             break
+        pages.seen += seen
+        chars += sum(len(one.item) for one in seen)
         pages.cursor = pages.cursor if page.cursor is None else str(page.cursor)
         pages.count, pages.more = pages.count + 1, page.more
     return pages

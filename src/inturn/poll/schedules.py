@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from inturn.model.admissible import check_by
-from inturn.model.errors import InturnError, NotFound, StoreError, UnknownJob
+from inturn.model.errors import InturnError, NotFound, StoreError
 from inturn.model.ids import new_id
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.poll import SCHEMA
@@ -196,7 +196,10 @@ class Firing:
         """Return what became of the last job of each schedule that fires alone."""
         alone = {one.name for one in self._schedules.values() if one.alone}
         rows = [row for row in await store.read(_SCHEDULES) if row.name in alone] if alone else []
-        return {row.name: await _end_of(store, row.last_job) for row in rows}
+        jobs = {row.name: UUID(row.last_job) for row in rows if row.last_job is not None}
+        ends = await store.ended(list(jobs.values()))
+        gone = JobState.CANCELLED  # it ended, and was pruned
+        return {name: ends[job] or gone if job in ends else None for name, job in jobs.items()}
 
     async def _say_declared(self, store: Store, now: datetime) -> None:
         """Let it be seen that this program's schedules fire, if none of its workers has lately."""
@@ -256,17 +259,6 @@ async def fire(
         moved.append(_Moved(row.name, found.next_at, last_at, last_job, done_at))
     await t.enqueue(jobs)
     await t.run_many(_MOVED, moved)
-
-
-async def _end_of(store: Store, job: str | None) -> JobState | None:
-    """Return how a job ended; None: it may still run by itself."""
-    if job is None:
-        return JobState.CANCELLED
-    try:
-        state = (await store.job(UUID(job))).state
-    except UnknownJob:  # it ended, and was pruned
-        return JobState.CANCELLED
-    return state if state in (JobState.DONE, JobState.CANCELLED, JobState.DEAD) else None
 
 
 # What a person does
