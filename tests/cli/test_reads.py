@@ -245,7 +245,16 @@ def _answers(cli: Cli) -> dict[str, Callable[[], Any]]:
     cli.store(lambda store: store.beat(worker))
     cli("queues", "set", "gone")
     fire_once(declared_app(cli.url))
+    file = Path(cli.url.removeprefix("sqlite:///")).with_name("group.json")
+    step = {"node": "left", "do": {"sql": "select 1"}, "undo": {"sql": "select 1"}}
+    nodes = {"left": "sqlite:///left.db"}
+    file.write_text(json.dumps({"group": "files", "nodes": nodes, "steps": {"one": step}}))
     calls = {
+        "groups plan": ("groups", "plan", str(file)),
+        "groups apply": ("groups", "apply", str(file)),
+        "groups list": ("groups", "list"),
+        "groups show": ("groups", "show", "files"),
+        "groups explain": ("groups", "explain", "files", "one"),
         "submit": ("submit", "k"),
         "status": ("status",),
         "workers": ("workers",),

@@ -41,7 +41,7 @@ def group_cells(group: GroupView, now: datetime) -> tuple[Cell, ...]:
         name_text(group.name),
         coloured(group.state),
         f"{group.percent} %",
-        f"{group.steps:,}",
+        f"{group.step_count:,}",
         age(group.created_at, now),
         one_line(f"paused by {group.paused_by}" if group.paused_by else group.reason),
     )
@@ -51,7 +51,7 @@ def tree(group: GroupView, steps: Sequence[StepView], *, whole: bool) -> Rendera
     """Return a group with its steps in waves; those that are finished in one line each."""
     head = Text.assemble(
         (plain(group.name), "bold"), "  ", coloured(group.state), f"  {group.percent} %",
-        f"  {group.ended:,} of {count(group.steps, 'step')}",
+        f"  {group.ended:,} of {count(group.step_count, 'step')}",
     )  # fmt: skip
     lines: list[RenderableType] = [head]
     for said, text in (

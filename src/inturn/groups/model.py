@@ -190,7 +190,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     pivot: str | None = None  # the irreversible step that began: from there it only goes forward
     paused_by: str | None = None
     reason: str | None = None  # why it does not go forward any more
-    steps: int
+    step_count: int
     ended: int  # steps whose way forward, or back, has ended
     created_at: datetime
     ended_at: datetime | None = None
@@ -200,4 +200,4 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
         """How much of what is to be done is done; 100 only when the group has ended."""
         if self.state in (GroupState.DONE, GroupState.UNDONE):
             return 100
-        return min(99, self.ended * 100 // max(1, self.steps))
+        return min(99, self.ended * 100 // max(1, self.step_count))

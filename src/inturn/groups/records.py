@@ -49,7 +49,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
             pivot=self.pivot,
             paused_by=self.paused_by,
             reason=self.reason,
-            steps=self.steps,
+            step_count=self.steps,
             ended=ended,
             created_at=self.created_at,
             ended_at=self.ended_at,
