@@ -215,18 +215,6 @@ class PostgresServer(DatabaseServer):
         self.stop(mode)
         self.start()
 
-    def add_guarded_role(self, name: str, password: str) -> None:
-        """Make a role that is let in with its password only: all others need none."""
-        rules = self._data / "pg_hba.conf"
-        guard = f"host all {name} all scram-sha-256\n"
-        rules.write_text(guard + rules.read_text(encoding="utf-8"), encoding="utf-8")
-        self._administer(
-            sql.SQL("create role {} login password {}").format(
-                sql.Identifier(name), sql.Literal(password)
-            )
-        )
-        self.restart()
-
     def close(self) -> None:
         """Stop the server and remove its data, for good."""
         atexit.unregister(self.close)

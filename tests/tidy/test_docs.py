@@ -25,11 +25,6 @@ def page(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def public_verbs(contract: type) -> set[str]:
-    names = (name for one in contract.__mro__[:-1] for name in vars(one))
-    return {name for name in names if not name.startswith("_")}
-
-
 def error_names() -> set[str]:
     found = inspect.getmembers(errors, inspect.isclass)
     names = {name for name, one in found if issubclass(one, errors.InturnError)}
