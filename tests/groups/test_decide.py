@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inturn.groups import decide
+from inturn.groups import decide, turn
 from inturn.groups.decide import Facts, Happened, Move, Standing, Then
 from inturn.groups.model import GroupState, StepState
 from tests.groups.world import BrokenRule, World
@@ -96,7 +96,7 @@ def test_the_check_names_an_undo_in_the_wrong_order(monkeypatch: pytest.MonkeyPa
     def at_once(states: Any, after: Any, numbers: list[int]) -> dict[int, list[int]]:
         return {number: [] for number in numbers}
 
-    monkeypatch.setattr(decide, "undo_waits", at_once)
+    monkeypatch.setattr(turn, "undo_waits", at_once)
     assert "undo order" in _broken_rule()
 
 

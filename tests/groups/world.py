@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from inturn.groups import decide
+from inturn.groups import decide, turn
 from inturn.groups.decide import Facts, Happened, Move, Standing, Then
 from inturn.groups.model import Effect, GroupState, StepState
 from inturn.groups.plan import Graph, backwards
@@ -221,19 +221,19 @@ class World:
             job = self.undo_of[step] if facts.state.is_being_undone else self.job_of[step]
             if self.jobs[job].state in ("dead", "cancelled"):
                 gone.add(step)
-        turn = decide.turn(self.group, self.steps, self.after, gone=gone)
+        found = turn.next_turn(self.group, self.steps, self.after, gone=gone)
         self.jobs[number].state = "done"
-        self.group = msgspec.structs.replace(self.group, state=turn.state)
-        for step, state in turn.steps.items():
+        self.group = msgspec.structs.replace(self.group, state=found.state)
+        for step, state in found.steps.items():
             self.steps[step] = msgspec.structs.replace(self.steps[step], state=state)
-        if not turn.only_deaths:
+        if not found.only_deaths:
             for one in self.watchers:
                 self._cancel(one)
-        for step in turn.cancel:
+        for step in found.cancel:
             self._cancel(self.job_of[step])
-        self._undo_anew(turn.undo)
-        if turn.watch:
-            self._watch(turn)
+        self._undo_anew(found.undo)
+        if found.watch:
+            self._watch(found)
 
     def _undo_anew(self, undo: dict[int, list[int]]) -> None:
         for step in undo:
@@ -244,12 +244,12 @@ class World:
         for step, waits in undo.items():
             self.jobs[self.undo_of[step]].after = {self.undo_of[one] for one in waits}
 
-    def _watch(self, turn: decide.Turn) -> None:
+    def _watch(self, found: turn.Turn) -> None:
         jobs = {
             self.undo_of[one] if self.steps[one].state.is_being_undone else self.job_of[one]
-            for one in turn.watch
+            for one in found.watch
         }
-        if turn.only_deaths:
+        if found.only_deaths:
             self.watchers[1:] = [self._add(Job(None, after_failed=jobs))]
         else:
             self.watchers = [
@@ -281,13 +281,13 @@ class World:
         else:
             state = GroupState.UNDOING
             states = [one.state for one in self.steps]
-            self._undo_anew(decide.undo_anew(states, self.after, step))
+            self._undo_anew(turn.undo_anew(states, self.after, step))
         self.group = msgspec.structs.replace(self.group, state=state)
         if state is GroupState.UNDOING:
             watch = [n for n, one in enumerate(self.steps) if one.state.is_being_undone]
             for one in self.watchers:
                 self._cancel(one)
-            self._watch(decide.Turn(state=state, watch=watch))
+            self._watch(turn.Turn(state=state, watch=watch))
         return True
 
     def skip(self, step: int) -> bool:
@@ -302,7 +302,7 @@ class World:
             state = GroupState.STUCK if failed else GroupState.RUNNING
             self.jobs[self.job_of[step]].state = "waiting"
         else:
-            state = decide.state_back(states)
+            state = turn.state_back(states)
         self.group = msgspec.structs.replace(self.group, state=state)
         return True
 

@@ -306,57 +306,6 @@ class StepAttempt:
         return (now - self.row.began_at).total_seconds()
 
 
-class UndoAttempt(StepAttempt):
-    """One attempt at the undo of a step."""
-
-    is_undo = True
-
-    def job_of_row(self) -> str | None:
-        return self.row.undo_job
-
-    def next_move(self, group: GroupRow) -> Move:
-        return decide.next_undo(group.standing, self.row.facts)
-
-    async def save_begun(self, t: AppTransaction) -> None:
-        begun = decide.undo_begun(self.row.facts)
-        await t.run(
-            records.BEGIN_UNDO,
-            id=self.group,
-            number=self.number,
-            state=begun.state,
-            attempts=begun.undo_attempts,
-            token=self.ctx.token,
-            now=None,
-        )
-
-    @property
-    def action(self) -> Action:
-        undo = self.row.step.undo
-        assert undo is not None
-        return undo
-
-    @property
-    def timeout(self) -> float | None:
-        return self.row.step.undo_timeout
-
-    def outcome(self, group: GroupRow | None, row: StepRow, seen: Seen) -> Outcome:
-        return decide.after_undo(row.facts, seen.happened)
-
-    async def save(self, t: AppTransaction, outcome: Outcome, seen: Seen) -> None:
-        facts = outcome.facts
-        await t.run(
-            records.SAVE_UNDO,
-            id=self.group,
-            number=self.number,
-            state=facts.state,
-            asks=facts.asks,
-            answer=seen.answer,
-            error=seen.error or self._failed_with,
-            has_ended=outcome.then is Then.DONE,
-            now=None,
-        )
-
-
 async def act(ctx: Context, action: Action, address: str | None, timeout: float | None) -> Seen:
     """Carry out an action, and say what happened."""
     try:

@@ -201,12 +201,6 @@ class NewState(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Number(msgspec.Struct, frozen=True):
-    """The number of a step that was asked for by its name."""
-
-    number: int
-
-
 class Ended(msgspec.Struct, frozen=True):
     """How many steps of a group have ended."""
 
@@ -245,7 +239,6 @@ SAVE_GROUP = Query(PACKAGE, "save_group")
 SAVE_WATCH = Query(PACKAGE, "save_watch")
 PAUSE = Query(PACKAGE, "pause")
 STEP = Query(PACKAGE, "step", StepRow)
-STEP_NUMBER = Query(PACKAGE, "step_number", Number)
 STEPS = Query(PACKAGE, "steps", StepRow)
 FACTS = Query(PACKAGE, "facts", FactsRow)
 BEGIN_STEPS = Query(PACKAGE, "begin_steps", BegunRow)

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import msgspec
 
-from inturn.groups import decide, records
-from inturn.groups.decide import Turn
+from inturn.groups import records
 from inturn.groups.forward import save_group
 from inturn.groups.model import Action, JobCall, Step, StepState
 from inturn.groups.plan import in_order
 from inturn.groups.records import FactsRow, GroupRow, NewState
+from inturn.groups.turn import Turn, next_turn
 from inturn.model import bounds
 from inturn.model.ids import new_id
 from inturn.model.job import JobState, NewJob
@@ -36,7 +36,7 @@ async def look(app: App, ctx: Context, group_id: str) -> None:
         steps = await t.run(records.FACTS, id=group_id)
         # Under the lock: no step's job can begin, or write down its end, meanwhile.
         gone = await _gone(app, steps)
-        turn = decide.turn(
+        turn = next_turn(
             group.standing,
             [step.facts for step in steps],
             [step.after for step in steps],
@@ -122,7 +122,7 @@ def watching(
 ) -> list[NewJob]:
     """Return the jobs that look at a group when jobs have ended, and when one died unheard."""
 
-    def turn(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
+    def look_job(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
         return NewJob(
             kind=TURN,
             payload=msgspec.json.encode({"group": group}).decode(),
@@ -133,8 +133,8 @@ def watching(
             id=id,
         )
 
-    jobs = [turn(react, (), watched)]
-    return jobs if finish is None else [turn(finish, ended, ()), *jobs]
+    jobs = [look_job(react, (), watched)]
+    return jobs if finish is None else [look_job(finish, ended, ()), *jobs]
 
 
 def queue_of(node: str) -> str:

@@ -1,0 +1,136 @@
+"""What a person does to a group: undo, pause, resume; retry and skip a step."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from inturn.groups import decide, records
+from inturn.groups.errors import GroupRefused
+from inturn.groups.forward import save_group
+from inturn.groups.looking import GroupsLooking, unknown_step
+from inturn.groups.model import GroupState
+from inturn.groups.records import GroupRow
+from inturn.groups.turn import Turn, state_back, undo_anew
+from inturn.groups.whole import QUEUE, TURN, carry_out, watching
+from inturn.model.admissible import check_by, check_name
+from inturn.model.errors import BadInput
+from inturn.model.ids import new_id
+from inturn.model.job import NewJob
+from inturn.queue.job import Call
+from inturn.queue.transaction import AppTransaction
+
+
+class GroupsActing(GroupsLooking):
+    """The groups of an app, as far as a person acts on them."""
+
+    async def undo(self, group: str, *, why: str = "a person asked for it") -> None:
+        """Undo a group: one that runs, or a done one unless an irreversible step began."""
+        row = await self.row(group)
+        async with self.app.transaction() as t:
+            [row] = await t.run(records.LOCK_GROUP, id=row.id)
+            refused = decide.why_not_undo(row.standing)
+            if refused is not None:
+                raise GroupRefused(f"group {row.name!r} cannot be undone: {refused}.")
+            if row.state is GroupState.DONE:
+                await self.check_name_is_free(t, row.name)
+            await save_group(t, row, GroupState.STOPPING, reason=why)
+            await t.run(records.PAUSE, id=row.id, by=None, now=None)
+            new = NewJob(kind=TURN, payload=payload_of_group(row.id), queue=QUEUE)
+            await t.submit(Call(new, None, self.app))
+
+    async def pause(self, group: str, *, by: str = "its owner") -> None:
+        """Begin nothing more of a group, forward or back. What runs goes on."""
+        check_by(by)
+        row = await self.row(group)
+        if row.state in (GroupState.DONE, GroupState.UNDONE):
+            raise GroupRefused(f"group {row.name!r} is {row.state}: there is nothing to pause.")
+        async with self.app.transaction() as t:
+            await t.run(records.PAUSE, id=row.id, by=by, now=None)
+
+    async def resume(self, group: str) -> None:
+        """Let a paused group go on."""
+        row = await self.row(group)
+        async with self.app.transaction() as t:
+            await t.run(records.PAUSE, id=row.id, by=None, now=None)
+
+    async def retry(self, group: str, step: str, *, following: bool = True) -> None:
+        """Try a step again on which the group is stuck, with fresh attempts.
+
+        ``following``: what comes after it goes on by itself when it has worked; False: the group is
+        paused then, and goes on when it is resumed.
+        """
+        await self._decide(group, step, None, following=following)
+
+    async def skip(self, group: str, step: str, *, why: str) -> None:
+        """Leave a step on which the group is stuck as it is, and go on without it."""
+        check_name("reason", why, 1_000)
+        await self._decide(group, step, why)
+
+    async def _decide(
+        self, group: str, step: str, why: str | None, *, following: bool = True
+    ) -> None:
+        row = await self.row(group)
+        async with self.app.transaction() as t:
+            [row] = await t.run(records.LOCK_GROUP, id=row.id)
+            rows = await t.run(records.FACTS, id=row.id)
+            found = next((one for one in rows if one.name == step), None)
+            if found is None:
+                raise unknown_step(row.name, step)
+            verb = decide.retried if why is None else decide.skipped
+            facts = verb(row.standing, found.facts)
+            if facts is None:
+                raise GroupRefused(
+                    f"step {step!r} of group {row.name!r} is {found.state}, and the group "
+                    f"{row.state}: there is nothing to {'retry' if why is None else 'skip'}."
+                )
+            await t.run(
+                records.SAVE_RETRY,
+                id=row.id,
+                number=found.number,
+                state=facts.state,
+                attempts=facts.attempts,
+                undo_attempts=facts.undo_attempts,
+                asks=facts.asks,
+                why=why,
+            )
+            states = [one.state for one in rows]
+            states[found.number] = facts.state
+            if row.standing.has_begun_irreversible:
+                failed = any(state.is_failed for state in states)
+                await save_group(t, row, GroupState.STUCK if failed else GroupState.RUNNING)
+            else:
+                after = [one.after for one in rows]
+                watch = [n for n, state in enumerate(states) if state.is_being_undone]
+                again = undo_anew(states, after, found.number) if why is None else {}
+                turn = Turn(
+                    state=state_back(states),
+                    steps={found.number: facts.state},
+                    undo=again,
+                    watch=watch,
+                )
+                await carry_out(self.app, t, row, rows, turn)
+            if why is None and not following:
+                await t.run(records.PAUSE, id=row.id, by=f"retry of {step}", now=None)
+        if row.standing.has_begun_irreversible:
+            await self._run_again(row, UUID(found.job))
+
+    async def _run_again(self, group: GroupRow, job: UUID) -> None:
+        """Put a step's job back, and have the group looked at if it dies unheard once more."""
+        if not await self.app.run(lambda store: store.dead_retry([job])):
+            return
+        [react] = watching(group.id, None, new_id(), (), [job])
+        async with self.app.transaction() as t:
+            await t.submit(Call(react, None, self.app))
+
+    async def check_name_is_free(self, t: AppTransaction, name: str) -> None:
+        for row in await t.run(records.NEWEST_GROUP, name=name):
+            if row.state not in (GroupState.DONE, GroupState.UNDONE):
+                raise BadInput(
+                    f"group {name!r} is {row.state} since {row.created_at:%Y-%m-%d %H:%M}: a name "
+                    f"stands for one group that is under way. Name this one otherwise."
+                )
+
+
+def payload_of_group(group: str) -> str:
+    """Return the payload of a job that looks at a group."""
+    return f'{{"group":"{group}"}}'

@@ -1,2 +1,0 @@
--- A step by its name.
-select number from groups.step where group_id = :id and name = :name

@@ -1,0 +1,155 @@
+"""What becomes of a whole group: pure functions of where its steps stand.
+
+One of its jobs looks at it when all has ended, or when a step's job died and nobody wrote down how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from inturn.groups.decide import Facts, Standing
+from inturn.groups.model import GroupState, StepState
+from inturn.groups.plan import Graph, backwards, chain, in_order
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a whole group: its state, its steps', and the jobs that carry it on.
+
+    - ``cancel``: steps whose jobs are cancelled, in this order;
+    - ``undo``: steps whose undo gets a new job, each with those whose undo it waits for;
+    - ``watch``: steps whose jobs it waits for, to be looked at again when all have ended, or one
+      ended and nobody wrote down how; ``only_deaths``: only then.
+    """
+
+    state: GroupState
+    steps: dict[int, StepState] = {}
+    cancel: list[int] = []
+    undo: dict[int, list[int]] = {}
+    watch: list[int] = []
+    only_deaths: bool = False
+
+
+def next_turn(
+    group: Standing, steps: Sequence[Facts], after: Graph, *, gone: Collection[int] = ()
+) -> Turn:
+    """Look at a whole group, and say what is to be done.
+
+    ``gone``: steps whose jobs ended without a word: buried by the engine after crashes, cancelled
+    or dropped by a person.
+    """
+    states = [step.state for step in steps]
+    if group.state in (GroupState.DONE, GroupState.UNDONE):
+        return Turn(state=group.state)
+    doubtful = {number for number, step in enumerate(steps) if step.is_doubtful}
+    if group.state is GroupState.STOPPING:
+        return _stop(states, after, gone, doubtful)
+    if not group.goes_forward:
+        return _undo_on(states, after, gone)
+    changed = {
+        number: StepState.POSSIBLY_APPLIED
+        if states[number].is_uncertain or number in doubtful
+        else StepState.NOT_APPLIED
+        for number in gone
+        if states[number].is_uncertain or states[number] is StepState.PENDING
+    }
+    states = [changed.get(number, state) for number, state in enumerate(states)]
+    if all(state.is_passed for state in states):
+        return Turn(state=GroupState.DONE)
+    has_failed = any(state.is_failed for state in states)
+    if has_failed and not group.has_begun_irreversible:
+        return _stop(states, after, (), doubtful, changed)
+    watch = [number for number, state in enumerate(states) if not _has_ended(state)]
+    state = GroupState.STUCK if has_failed else GroupState.RUNNING
+    return Turn(state=state, steps=changed, watch=watch, only_deaths=True)
+
+
+def _stop(
+    states: list[StepState],
+    after: Graph,
+    gone: Collection[int],
+    doubtful: Collection[int],
+    changed: dict[int, StepState] | None = None,
+) -> Turn:
+    """Cancel what has not begun, wait for what runs; then begin the undo."""
+    changed = dict(changed or {})
+    cancel, watch, to_undo = [], [], []
+    for number in reversed(in_order(after)):  # who waits for others goes first
+        state = states[number]
+        if state is StepState.PENDING:
+            changed[number] = StepState.CANCELLED
+            cancel.append(number)
+            if number in doubtful:  # it was to be tried again
+                changed[number] = StepState.POSSIBLY_APPLIED
+                to_undo.append(number)
+        elif state.is_uncertain and number not in gone:
+            watch.append(number)
+        elif state.is_uncertain:
+            changed[number] = StepState.POSSIBLY_APPLIED
+            to_undo.append(number)
+        elif state in (StepState.APPLIED, StepState.POSSIBLY_APPLIED):
+            to_undo.append(number)
+    if watch:
+        return Turn(state=GroupState.STOPPING, steps=changed, cancel=cancel, watch=watch)
+    if not to_undo:
+        return Turn(state=GroupState.UNDONE, steps=changed, cancel=cancel)
+    changed |= dict.fromkeys(to_undo, StepState.TO_UNDO)
+    now = [changed.get(number, state) for number, state in enumerate(states)]
+    return Turn(
+        state=GroupState.UNDOING,
+        steps=changed,
+        cancel=cancel,
+        undo=undo_waits(now, after, to_undo),
+        watch=to_undo,
+    )
+
+
+def _undo_on(states: list[StepState], after: Graph, gone: Collection[int]) -> Turn:
+    """Go on with an undo: past those that died, to its end."""
+    changed = {number: StepState.NOT_UNDONE for number in gone if states[number].is_being_undone}
+    states = [changed.get(number, state) for number, state in enumerate(states)]
+    watch = [number for number, state in enumerate(states) if state.is_being_undone]
+    if not watch:
+        return Turn(state=state_back(states), steps=changed)
+    # Jobs that wait for a dead one would wait for ever: they are made anew.
+    again = [number for number in watch if changed and states[number] is StepState.TO_UNDO]
+    undo = undo_waits(states, after, again)
+    return Turn(state=GroupState.UNDOING, steps=changed, undo=undo, watch=watch)
+
+
+def state_back(states: Sequence[StepState]) -> GroupState:
+    """Say where a group stands on its way back."""
+    if any(state.is_being_undone for state in states):
+        return GroupState.UNDOING
+    return GroupState.STUCK if StepState.NOT_UNDONE in states else GroupState.UNDONE
+
+
+def undo_waits(
+    states: Sequence[StepState], after: Graph, numbers: Sequence[int]
+) -> dict[int, list[int]]:
+    """Return for each step those whose undo its own waits for: all that come after it, of which
+    those count that are still to be undone. What comes after one that is over counts in its place.
+    """
+    followers = backwards(after)
+    waits: dict[int, set[int]] = {}
+    for number in reversed(in_order(after)):
+        waits[number] = set()
+        for follower in followers[number]:
+            if states[follower].is_being_undone:
+                waits[number].add(follower)
+            else:
+                waits[number] |= waits[follower]
+    return {number: sorted(waits[number]) for number in numbers}
+
+
+def undo_anew(states: Sequence[StepState], after: Graph, number: int) -> dict[int, list[int]]:
+    """Return the undo jobs to make for a step that a person retries: its own, and anew those of
+    steps it came after, which wait for it from now on.
+    """
+    again = [one for one in chain(after, number) if states[one].is_being_undone]
+    return undo_waits(states, after, [one for one in again if states[one] is not StepState.UNDOING])
+
+
+def _has_ended(state: StepState) -> bool:
+    return not (state.is_uncertain or state is StepState.PENDING)
