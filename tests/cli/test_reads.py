@@ -69,6 +69,13 @@ def test_status_names_the_queues_that_no_worker_serves(sqlite_cli: Cli) -> None:
     sqlite_cli.store(lambda store: store.beat(worker))
     said = "No worker takes jobs from orders. Start one: `inturn work MODULE:APP`"
     assert sqlite_cli("status").lines[-1] == said
+    sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="k", queue="node:press 1")]))
+    sqlite_cli.store(lambda store: store.declare({"node:press 1": {"local": True}}))
+    there = (
+        "No worker takes jobs from node:press 1. Start one there: "
+        "`inturn work MODULE:APP --node 'press 1'`"
+    )
+    assert sqlite_cli("status").lines[-2:] == [there, said]
 
 
 def test_status_counts_what_was_done_within_the_hour(sqlite_cli: Cli) -> None:

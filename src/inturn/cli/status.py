@@ -19,7 +19,7 @@ from inturn.cli.session import Session
 from inturn.cli.text import Cell, age, count, name_text, number_text, print_to, table
 from inturn.model.lane import QueueStatus
 from inturn.model.worker import WorkerView
-from inturn.policy.explain import WORKER_SEEN_SECONDS
+from inturn.policy.explain import WORKER_SEEN_SECONDS, worker_option
 from inturn.store.store import Store
 
 EXAMPLES = examples("inturn status -A shop:app", "inturn status -A shop:app --watch")
@@ -112,7 +112,7 @@ def _shown(session: Session, found: _Found) -> RenderableType:
     heads = ["queue…", ">waiting", ">running", *(f">{name}" for name in seldom)]
     heads += [">dead", ">oldest", ">done/hour"]
     rows = [_cells(status, seldom, found) for status in found.queues]
-    said = [_note(status) for status in found.queues] + [_missing(session, found)]
+    said = [_note(status) for status in found.queues] + _missing(session, found)
     notes = [Text(note) for note in said if note]
     return Group(table(heads, rows), *([Text(), *notes] if notes else []))
 
@@ -146,21 +146,28 @@ def _note(status: QueueStatus) -> str:
     return f"{name}: {said}" if said else ""
 
 
-def _missing(session: Session, found: _Found) -> str:
-    """Say which queues have jobs and no worker."""
+def _missing(session: Session, found: _Found) -> list[str]:
+    """Say which queues have jobs and no worker. A local one needs a worker that names it."""
     alive = [worker for worker in found.workers if not _is_silent(worker, found.now)]
     served = {queue for worker in alive for queue in worker.queues}
     unserved = [
-        name_text(status.name)
+        status
         for status in found.queues
         if status.waiting + status.scheduled + status.retrying and status.name not in served
     ]
-    if not unserved:
-        return ""
-    command = f"`{_work_command(session)}`"
-    if not alive:
-        return f"No worker is running. Start one: {command}"
-    return f"No worker takes jobs from {', '.join(unserved)}. Start one: {command}"
+    local = [status.name for status in unserved if status.settings.local]
+    others = [name_text(status.name) for status in unserved if not status.settings.local]
+    command = _work_command(session)
+    said = [
+        f"No worker takes jobs from {name_text(name)}. Start one there: "
+        f"`{command} {worker_option(name)}`"
+        for name in local
+    ]
+    if others and not alive:
+        said.append(f"No worker is running. Start one: `{command}`")
+    elif others:
+        said.append(f"No worker takes jobs from {', '.join(others)}. Start one: `{command}`")
+    return said
 
 
 def _work_command(session: Session) -> str:

@@ -102,6 +102,12 @@ def _decide(lane: LaneView) -> str:
     return f"`inturn lanes retry {name}`, or skip, or drop"
 
 
+def worker_option(queue: str) -> str:
+    """Return the option of ``inturn work`` that names a queue."""
+    node = queue.removeprefix(NODE)
+    return f"--queue {_argument(queue)}" if node == queue else f"--node {_argument(node)}"
+
+
 def _argument(name: str) -> str:
     """Write a name as a shell takes it, in one line."""
     if "\n" not in name and "\r" not in name:
@@ -212,13 +218,9 @@ def _next(facts: Facts) -> str:
     if not facts.taken:
         view, lane = facts.view, facts.lane
         if facts.is_local:
-            node = view.job.queue.removeprefix(NODE)
-            how = f"--queue {_argument(node)}"
-            if node != view.job.queue:
-                how = f"--node {_argument(node)}"
             return (
                 f"ready, but queue {view.job.queue!r} is local, and no live worker that serves it "
-                f"takes its kind: start one with {how}"
+                f"takes its kind: start one with {worker_option(view.job.queue)}"
             )
         kind = lane.kind if lane is not None and lane.key is not None else view.job.kind
         return (
