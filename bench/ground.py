@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import limits, own_rows
+from bench import limits, own_rows, tickets
 from bench.command import Command, Measurement
 from bench.conditions import conditions
 
@@ -14,6 +14,8 @@ MEASUREMENTS = (
     Measurement("running-max", limits.running_max),
     Measurement("rate", limits.rate),
     Measurement("replay-none", limits.replay_none),
+    Measurement("tickets-sqlite", tickets.tickets_sqlite, postgres=False),
+    Measurement("tickets-postgres", tickets.tickets_postgres),
 )
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ class Sizes:
     limit_seconds: float
     rate_seconds: float
     replay_jobs: int
+    ticket_jobs: int
     held_seconds: float
     held_window_seconds: float
     held_warm_seconds: float
@@ -66,6 +67,7 @@ FULL = Sizes(
     limit_seconds=20,
     rate_seconds=60,
     replay_jobs=60_000,
+    ticket_jobs=220,
     held_seconds=60,
     held_window_seconds=5,
     held_warm_seconds=2,
@@ -105,6 +107,7 @@ QUICK = Sizes(
     limit_seconds=2,
     rate_seconds=10,
     replay_jobs=10_000,
+    ticket_jobs=40,
     held_seconds=10,
     held_window_seconds=2,
     held_warm_seconds=1,
