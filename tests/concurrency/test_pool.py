@@ -18,6 +18,7 @@ from inturn.model.job import NewJob, Ticket
 from inturn.store.address import connect
 from inturn.store.postgres import group_commit
 from inturn.store.postgres.enqueue import enqueue as enqueue_verb
+from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
@@ -110,6 +111,19 @@ async def test_a_transaction_cancelled_anywhere_leaves_a_good_connection(
                     await t.execute("select pg_sleep(0.001)")
         await quickly(store.queues())
     assert caplog.records == []
+
+
+async def test_a_call_cancelled_once_its_statement_is_prepared_leaves_a_good_connection(
+    database: str,
+) -> None:
+    async def cancelled(connection: Connection) -> None:
+        await connection.prepare("select count(*) from inturn.job")  # no end of it is sent
+        raise asyncio.CancelledError
+
+    async with opened(database, connections_max=1) as store:
+        with pytest.raises(asyncio.CancelledError):
+            await store._pool.run(cancelled)
+        assert await store.check() == []  # begins a transaction of another isolation
 
 
 async def test_fifty_callers_share_two_connections(database: str) -> None:

@@ -67,7 +67,7 @@ class Lent:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            await released(self._pool, self._connection)
+            await self._lender.release_failed(self._pool, self._connection)
         elif not self._lender.keep(self._pool, self._connection):
             await self._pool.release(self._connection)
 
@@ -137,6 +137,7 @@ class Pool:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self.trouble: str | None = None  # why the server could not be reached, at the last try
         self._at_hand: list[Connection] = []
+        self._failed: set[int] = set()  # server processes whose verb failed or was cancelled
         self._waiting = 0
         self.working = Working()
 
@@ -155,7 +156,7 @@ class Pool:
                 server_settings={} if self.pooler else self._settings,
                 statement_cache_size=0 if self.pooler else 100,
                 max_inactive_connection_lifetime=60.0,
-                reset=_as_it_is,
+                reset=self._reset_failed,
             )
             self._at_hand.append(await pool.acquire())
             return pool
@@ -223,6 +224,24 @@ class Pool:
             return False
         self._at_hand.append(connection)
         return True
+
+    async def release_failed(
+        self, pool: asyncpg.Pool[asyncpg.Record], connection: Connection
+    ) -> None:
+        """Give back a connection on which something failed, or was cancelled."""
+        # A server that is silent does not answer either that it has given up the statement.
+        with contextlib.suppress(*GONE):
+            self._failed.add(connection.get_server_pid())
+            await pool.release(connection, timeout=RELEASE_SECONDS_MAX)
+
+    async def _reset_failed(self, connection: Connection) -> None:
+        """End what a cancelled verb left open: asyncpg prepares a statement without ending the
+        transaction that the server began for it. After any other verb nothing is to be reset, and a
+        reset would be one round trip more.
+        """
+        if self._failed and (pid := connection.get_server_pid()) in self._failed:
+            self._failed.discard(pid)
+            await connection.reset()
 
     @contextlib.asynccontextmanager
     async def begun(self) -> AsyncIterator[Connection]:
@@ -321,25 +340,12 @@ def _lives(connection: Connection) -> bool:
         return False
 
 
-async def released(pool: asyncpg.Pool[asyncpg.Record], connection: Connection) -> None:
-    """Give back a connection on which something failed, or was cancelled."""
-    # A server that is silent does not answer either that it has given up the statement.
-    with contextlib.suppress(*GONE):
-        await pool.release(connection, timeout=RELEASE_SECONDS_MAX)
-
-
 async def _reset(connection: Connection) -> None:
     """Undo what a caller's statements set for the session."""
     with contextlib.suppress(*GONE):
         if connection.is_in_transaction():  # a commit was interrupted before it was sent
             await connection.execute("rollback")
         await connection.reset()
-
-
-async def _as_it_is(connection: Connection) -> None:
-    """Give a connection back as it is: a verb sets nothing for the session, and a reset after each
-    would be one round trip more.
-    """
 
 
 def _trouble_of(error: Exception, before: str | None) -> str | None:
