@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +18,8 @@ from inturn.executor.slots import ON_LOOP, ON_THREAD, Slots
 
 class Line:
     """A lane of functions, which notes how each ended."""
+
+    keeps_slot: ClassVar[bool] = False
 
     def __init__(self, *jobs: Callable[[], Any]) -> None:
         self.jobs = deque(jobs)

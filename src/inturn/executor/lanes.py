@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextvars import Context
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from inturn.executor.job_call import NOWHERE
 from inturn.executor.slots import Slots
@@ -36,6 +36,7 @@ class Lane:
     """
 
     __slots__ = ("_lanes", "began_at", "head", "is_asleep", "jobs", "key", "running_in", "timer")
+    keeps_slot: ClassVar[bool] = False
 
     def __init__(self, lanes: Lanes, key: str) -> None:
         self.key, self._lanes = key, lanes

@@ -16,7 +16,7 @@ from contextvars import Context
 from queue import SimpleQueue
 from time import monotonic
 from types import CoroutineType, coroutine
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 ON_LOOP = 0
 ON_THREAD = 1
@@ -27,6 +27,9 @@ JOIN_SECONDS_MAX = 5.0
 
 class Lane(Protocol):
     """Jobs that slots run. What a job is, and what becomes of it, only its lane knows."""
+
+    keeps_slot: ClassVar[bool]
+    """Whether a slot goes on with its next job, instead of letting other lanes have a turn."""
 
     def next(self, place: int) -> Any | None:
         """Take the next job that is to run at a place; None if there is none any more.
@@ -192,15 +195,21 @@ class Slots:
         ``holds``: whether it has just ended a job. ``again``: where the lane of that has another.
         """
         with self.lock:
-            if again is not None:
-                self._waiting[again].append(slot.lane)
-                if again != place:
-                    self._call(again)
             mine, others = self._waiting[place], self._waiting[1 - place]
+            if again is not None:
+                if again == place and slot.lane.keeps_slot and not (others or self._is_ended):
+                    slot.job = slot.lane.next(place)
+                    if slot.job is not None:
+                        return True
+                else:
+                    self._waiting[again].append(slot.lane)
+                    if again != place:
+                        self._call(again)
             while True:
-                if not self._has_turn(place, holds, mine, others):
-                    break
-                holds = True
+                if not (holds and mine and not (others or self._is_ended)):
+                    if not self._has_turn(place, holds, mine, others):
+                        break
+                    holds = True
                 lane = mine.popleft()
                 job = lane.next(place)
                 if job is not None:

@@ -92,7 +92,8 @@ def check_settlement(settlement: Settlement) -> None:
     before, is_keyed = lease.first - 1, lease.is_keyed
     stopped = False
     for outcome in settlement.outcomes:
-        _check_outcome(outcome)
+        if not _is_plain(outcome):
+            _check_outcome(outcome)
         position = outcome.job.position
         if position <= before:
             raise OutOfOrder(
@@ -135,6 +136,16 @@ def check_volume(settlements: Iterable[Settlement]) -> None:
             f"one call settles with {chars:,} characters of results and errors, and "
             f"{bounds.SETTLE_CHARS_MAX:,} is the most. Settle in several calls."
         )
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    """Whether an outcome says that a job is done and no more, as most do: nothing is wrong then."""
+    if type(outcome) is not Outcome or outcome.verdict is not PLAINLY_DONE:
+        return False
+    if type(outcome.job) is not LeasedJob or type(outcome.job.position) is not int:
+        return False
+    seconds = outcome.seconds
+    return type(seconds) is float and 0.0 <= seconds <= bounds.DURATION_SECONDS_MAX
 
 
 def _check_outcome(outcome: Outcome) -> None:
@@ -183,7 +194,8 @@ def outspoken(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [
         outcome
         for outcome in outcomes
-        if type(outcome.verdict) is not Done or has_result(outcome.verdict)
+        if outcome.verdict is not PLAINLY_DONE
+        and (type(outcome.verdict) is not Done or has_result(outcome.verdict))
     ]
 
 

@@ -11,6 +11,7 @@ from inturn.model import bounds
 from inturn.model.admissible import check_name
 from inturn.policy.settlement import (
     PLAINLY_DONE,
+    Outcome,
     Settlement,
     check_settlement,
     check_volume,
@@ -35,16 +36,17 @@ class DoneRuns(NamedTuple):
 class Settling(NamedTuple):
     """Settlements of different leases that their leases can carry, and who settles.
 
-    ``done``: their runs, where all that is said of any job is that it is done.
+    ``done``: the runs of leases of which every job is plainly done; ``others``: the rest.
     """
 
     settlements: Sequence[Settlement]
     worker: str
-    done: DoneRuns | None
+    done: DoneRuns
+    others: Sequence[Settlement] = ()
 
     def tallies(self) -> list[Tally]:
         """Count what is settled, per queue and kind."""
-        return tallies(self.settlements) if self.done is None else self.done.tallies
+        return [*self.done.tallies, *tallies(self.others)] if self.others else self.done.tallies
 
 
 def check_settlements(settlements: Sequence[Settlement], worker: str) -> Settling:
@@ -53,10 +55,24 @@ def check_settlements(settlements: Sequence[Settlement], worker: str) -> Settlin
     if (done := done_runs(settlements)) is not None:
         return Settling(settlements, worker, done)
     every = gathered(settlements)
+    whole: list[Settlement] = []
+    others: list[Settlement] = []
     for settlement in every:
+        (whole if _is_whole(settlement) else others).append(settlement)
+    if (done := done_runs(whole)) is None:
+        done, others = DoneRuns([], [], []), [*every]
+    for settlement in others:
         check_settlement(settlement)
-    check_volume(every)
-    return Settling(every, worker, None)
+    check_volume(others)
+    return Settling(every, worker, done, others)
+
+
+def _is_whole(settlement: Settlement) -> bool:
+    """Whether all jobs of a lease are said to be plainly done."""
+    lease, outcomes = settlement.lease, settlement.outcomes
+    if len(outcomes) != lease.last - lease.first + 1:
+        return False
+    return all(type(one) is Outcome and one.verdict is PLAINLY_DONE for one in outcomes)
 
 
 def done_runs(settlements: Sequence[Settlement]) -> DoneRuns | None:

@@ -108,6 +108,8 @@ class Arguments:
         for name in self._optional:
             if named[name] is msgspec.UNSET:
                 del named[name]
+        if not self._positional:
+            return [], named
         return [named.pop(name, default) for name, default in self._positional.items()], named
 
 

@@ -88,8 +88,9 @@ class Attempts:
 
         Most handlers have no context, and so need no store.
         """
-        leased = self.timed(leased)
-        if self._children is None and self.is_plain:
+        if self._job.timeout is not None:
+            leased = self.timed(leased)
+        if self.is_plain and self._children is None:
             return self.plainly(leased)
         if self.place == ON_LOOP:
             return self._with_store(run, leased)
@@ -111,7 +112,11 @@ class Attempts:
         began = perf_counter()
         try:
             args, kwargs = self._arguments(leased)
-            verdict: Verdict = self._done(await self._awaited(args, kwargs, leased))
+            if leased.timeout_seconds is None:
+                value = await self._job.function(*args, **kwargs)
+            else:
+                value = await self._awaited(args, kwargs, leased)
+            verdict: Verdict = PLAINLY_DONE if value is None else self._done(value)
         except BaseException as error:
             verdict = self._raised(leased, error)
         return Outcome(leased, verdict, perf_counter() - began)

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextvars import Context
 from math import inf
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from inturn.executor.slots import ON_LOOP, ON_THREAD, Slots
 from inturn.log import log_after_done
@@ -50,6 +51,7 @@ class Run:
         "is_lost", "is_passed", "kept_until", "lease", "left", "outcomes", "owed", "runs",
         "settling", "started",
     )  # fmt: skip
+    keeps_slot: ClassVar[bool] = True  # what was claimed can all start soon
 
     def __init__(self, runs: Runs, claim: Claim, claimed_at: float, kept_until: float) -> None:
         self.runs = runs
@@ -97,8 +99,12 @@ class Run:
         if not jobs:
             return None
         if not runs.may_start(self):
-            self.is_passed = True
-            runs.give_back_now()
+            if self.is_keyed and self.has_begun:
+                self._release_rest()
+                runs.note(self)
+            else:
+                self.is_passed = True
+                runs.give_back_now()
             return None
         job = jobs.pop()
         self.started[job.position] = job
@@ -145,13 +151,16 @@ class Run:
             jobs.clear()  # the store gives them back
         if not jobs:
             return None
-        place = runs.place_of(jobs[-1])
-        is_slow = outcome.seconds >= SLOW_SECONDS
-        if place is None or is_slow or not runs.may_start(self):
-            self.outcomes.append(Outcome(jobs[-1], RELEASE))
-            jobs.clear()
+        attempts = runs.attempts.get(jobs[-1].kind)  # None: a job of another app, behind ours
+        if attempts is None or outcome.seconds >= SLOW_SECONDS:
+            self._release_rest()
             return None
-        return place
+        return attempts.place
+
+    def _release_rest(self) -> None:
+        """Give back a lane's jobs: to release the first gives back those behind it."""
+        self.outcomes.append(Outcome(self._jobs[0][-1], RELEASE))
+        self._jobs[0].clear()
 
     # What a step and an attempt do
 
@@ -279,7 +288,12 @@ class Runs:
 
     def may_start(self, run: Run) -> bool:
         """Whether a job of a lease may start now."""
-        return self.stop < Stop.FINISH and not self.volume.is_full and run.is_ours
+        return (
+            self.stop < Stop.FINISH
+            and self.volume.chars < self.volume.chars_max
+            and not run.is_lost
+            and lease_now() <= run.kept_until
+        )
 
     def place_of(self, job: LeasedJob) -> int | None:
         """Return where a job runs; None if it is of another app, behind a head of ours."""
@@ -322,7 +336,7 @@ class Runs:
             self.forget_ended(run)
             return None
         if not run.is_keyed:
-            told.sort(key=_position)
+            told.sort(key=attrgetter("job.position"))
         run.owed += len(told)
         return Settlement(run.lease, told)
 
@@ -372,7 +386,3 @@ def settled_by_itself(outcome: Outcome, verdict: Verdict) -> Outcome:
 
 def _name(lease: Lease) -> tuple[int, int | None]:
     return lease.token, lease.lane
-
-
-def _position(outcome: Outcome) -> int:
-    return outcome.job.position

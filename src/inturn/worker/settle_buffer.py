@@ -26,13 +26,13 @@ class Volume:
     """The characters of results and errors that are not settled, so that they fill no memory."""
 
     def __init__(self) -> None:
-        self.chars = 0
+        self.chars, self.chars_max = 0, CHARS_UNSETTLED_MAX
         self._lock = Lock()
 
     @property
     def is_full(self) -> bool:
         """Whether the store should take some of it before there is more."""
-        return self.chars >= CHARS_UNSETTLED_MAX
+        return self.chars >= self.chars_max
 
     def add(self, chars: int) -> None:
         """Count more, or less. From any thread."""

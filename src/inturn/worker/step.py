@@ -14,7 +14,7 @@ from inturn.model import bounds
 from inturn.model.errors import StoreError
 from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Lease, Reclaimed, Wish
-from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
 from inturn.policy.verdict import Release, Retry, Verdict
 from inturn.store.store import Store
 from inturn.worker.heartbeat import lease_now
@@ -176,6 +176,9 @@ class Steps:
         for run, outcomes in self.runs.collect():
             for at, outcome in enumerate(outcomes):
                 verdict = outcome.verdict
+                if verdict is PLAINLY_DONE and type(outcome) is Outcome:
+                    ran += 1
+                    continue
                 if verdict is CANCELLED:
                     outcome = outcomes[at] = self._cancelled(outcome)
                 elif type(outcome) is SettledByItself:
@@ -214,7 +217,8 @@ class Steps:
             run.settled(len(settlement.outcomes))
             self._forget(run)
             for outcome in settlement.outcomes:
-                self._look_again(outcome.verdict)
+                if outcome.verdict is not PLAINLY_DONE:
+                    self._look_again(outcome.verdict)
         self._record.settled(settlement for _, settlement in settled)
 
     def _look_again(self, verdict: Verdict) -> None:

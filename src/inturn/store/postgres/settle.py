@@ -17,6 +17,7 @@ from inturn.model import bounds
 from inturn.model.errors import LeaseLost
 from inturn.model.lease import Claim, Lease, Wish
 from inturn.policy.settlement import (
+    PLAINLY_DONE,
     Settlement,
     done_ranges,
     error_text,
@@ -81,14 +82,14 @@ async def progress(
 
 def settled(settling: Settling, now: datetime | None) -> tuple[Any, ...] | None:
     """Return settlements as the SQL function takes them; None if they say nothing."""
-    if settling.done is not None:
-        return _arguments(*settling.done, settling.worker, now)
-    open_runs: list[Run] = []
-    keyed_runs: list[Run] = []
+    if not settling.others:
+        return _arguments(*settling.done, settling.worker, now) if settling.done.tallies else None
+    open_runs: list[Run] = [*settling.done.open]
+    keyed_runs: list[Run] = [*settling.done.keyed]
     parked: list[int] = []
     others: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
-    for settlement in settling.settlements:
+    for settlement in settling.others:
         lease, ranges = settlement.lease, done_ranges(settlement)
         if lease.lane is None:
             parked.extend(lease.token for _ in ranges)
@@ -159,6 +160,8 @@ def _collect(
     """Gather what is not simply done, and the results to keep."""
     for outcome in settlement.outcomes:
         verdict = outcome.verdict
+        if verdict is PLAINLY_DONE or (type(verdict) is Done and not has_result(verdict)):
+            continue
         place = {
             "token": settlement.lease.token,
             "lane": settlement.lease.lane,
@@ -166,17 +169,16 @@ def _collect(
             "job": outcome.job.id,
         }
         if type(verdict) is Done:
-            if has_result(verdict):
-                seconds = verdict.result_seconds
-                value, lost = result_texts(verdict)
-                results.append(
-                    {
-                        **place,
-                        "value": value,
-                        "lost": lost,
-                        "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
-                    }
-                )
+            seconds = verdict.result_seconds
+            value, lost = result_texts(verdict)
+            results.append(
+                {
+                    **place,
+                    "value": value,
+                    "lost": lost,
+                    "seconds": bounds.RESULT_SECONDS_DEFAULT if seconds is None else seconds,
+                }
+            )
             continue
         other: dict[str, Any] = {
             **place,
