@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from inturn import App
 from inturn.model.errors import BadInput
 from inturn.worker.worker import Worker
 from tests.queue.sample_extension import Greetings
+from tests.worker.conftest import until, working
 
 SAMPLE = "tests.queue.sample_extension"
 
@@ -50,16 +50,29 @@ def test_an_app_imports_no_application_before_it_is_used() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-async def test_a_worker_attaches_the_applications_whose_tables_the_store_has(
-    tmp_path: Path,
-) -> None:
-    url = f"sqlite:///{tmp_path}/work.db"
-    async with App(url) as without:
-        await Worker(without).run(until_empty=True)
-        assert without.extensions == {}
-    await App(url).migrate()  # makes the tables of what is installed
-    async with App(url) as app:
-        worker = Worker(app)
-        await worker.run(until_empty=True)
-        assert {"inturn.groups", "inturn.poll"} <= set(app.extensions)
-        assert set(worker.kinds) == set(app.jobs)
+async def test_a_worker_attaches_an_application_once_the_store_has_a_queue_of_it(url: str) -> None:
+    """One that is installed and not used costs nothing; its first use reaches workers that run."""
+    app, other, ran = App(url), App(url), list[str]()
+
+    async def note() -> None:
+        ran.append("note")
+
+    for one in (app, other):
+        one.job(note)
+    await app.migrate()  # makes the tables of what is installed
+    async with app, other, working(app, sweep_seconds=0.1) as worker:
+        store = await other.lend()
+        await until(store.workers)
+        assert (app.extensions, worker.kinds, worker.queues) == ({}, ("note",), ["default"])
+        other.node("n1")
+        async with other.group("first") as group:
+            group.step("s", node="n1", do=other.jobs["note"].call(), irreversible=True)
+        await until(lambda: ran)
+
+        async def holds_its_duty() -> bool:
+            [seen] = await store.workers()
+            return seen.duties == ("groups.prune",)
+
+        await until(holds_its_duty)
+    assert set(app.extensions) == {"inturn.groups"}
+    assert set(worker.kinds) == set(app.jobs)

@@ -39,7 +39,7 @@ class Extension:
         self.app = app
 
     def worker_begins(self) -> None:
-        """Hear that a worker of the app begins: all jobs of the app are declared by now."""
+        """Hear that a worker is about to run the app's jobs: all of them are declared by now."""
 
 
 class ExtensibleApp:
@@ -52,8 +52,8 @@ class ExtensibleApp:
     def extension(self, name: str) -> Any:
         """Return an application on this app: ``"groups"``, or the full name of its package.
 
-        It is attached when it is first asked for. Workers attach those whose tables are in the
-        store when they start.
+        It is attached when it is first asked for. A worker attaches those that the store has a
+        queue of: one that has their owner's name.
         """
         package = f"inturn.{name}" if name in OUR_OWN else name
         with self._attaching:
@@ -191,10 +191,10 @@ class ExtensibleApp:
         )
 
 
-def attach_installed(app: ExtensibleApp, owners: Collection[str]) -> None:
-    """Attach the installed applications that own tables of a store."""
+def attach_used(app: ExtensibleApp, queues: Collection[str]) -> None:
+    """Attach the installed applications of which one of a store's queues has the name."""
     for schema in installed_schemas():
-        if schema.owner in owners and hasattr(import_module(schema.package), "attach"):
+        if schema.owner in queues and hasattr(import_module(schema.package), "attach"):
             app.extension(schema.package)
 
 

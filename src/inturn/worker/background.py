@@ -39,6 +39,8 @@ class Background:
         self.health_server: HealthServer | None = None
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Event
+        self._heartbeat: Heartbeat
+        self._duties: set[str] = set()  # that are called
 
     # From the worker's loop
 
@@ -62,6 +64,10 @@ class Background:
         self._store = store if store.is_private else self._worker.app.spare_store()
         beginning = asyncio.run_coroutine_threadsafe(self._begin(self._store), self._loop)
         await asyncio.wrap_future(beginning)
+
+    def call_duties(self) -> None:
+        """Call the duties of the app that are not called yet, from the first beat on."""
+        self._loop.call_soon_threadsafe(self._call_duties)
 
     async def end(self, *, is_hurried: bool) -> None:
         """End it, and say that the worker is gone."""
@@ -88,17 +94,24 @@ class Background:
             await self._leave(self._store)
 
     async def _begin(self, store: Store) -> None:
-        heartbeat = Heartbeat(self._worker, store)
+        self._heartbeat = heartbeat = Heartbeat(self._worker, store)
         self._spawn(self.watchdog.run())
         self._spawn(heartbeat.run())
         self._spawn(prune_for_ever(self._worker, store))
-        for duty in self._worker.app.duties.values():
-            self._spawn(DutyCalls(self._worker, store, duty).run(heartbeat.has_beaten))
+        self._call_duties()
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_SECONDS_MAX):
                 await heartbeat.has_stepped.wait()
         if isinstance(heartbeat.error, UNUSABLE):
             raise heartbeat.error
+
+    def _call_duties(self) -> None:
+        assert self._store is not None
+        for name, duty in self._worker.app.duties.items():
+            if name not in self._duties:
+                self._duties.add(name)
+                calls = DutyCalls(self._worker, self._store, duty)
+                self._spawn(calls.run(self._heartbeat.has_beaten))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(work))

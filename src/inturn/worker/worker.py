@@ -22,7 +22,7 @@ from inturn.model.admissible import (
 from inturn.model.errors import BadInput, StoreError, WorkerSpent
 from inturn.model.ids import new_id
 from inturn.queue.app import App
-from inturn.queue.extensions import Extension, attach_installed
+from inturn.queue.extensions import Extension
 from inturn.queue.job import Job
 from inturn.store.store import Store
 from inturn.worker.attempt import Attempts, Observer
@@ -154,24 +154,17 @@ class Worker:
             self._is_running = False
 
     async def _learn(self, store: Store) -> None:
-        """Attach the applications whose tables the store has, and hear which queues it has."""
-        declared = self.app.connections.declared
-        await store.declare(declared)
-        settings = await store.settings()
-        owners = await store.versions()
-        if len(owners) > 1:
-            attach_installed(self.app, owners)
-            # An application that nobody uses makes no queues.
-            used = {name: said for name, said in declared.items() if name in settings}
-            await store.declare(used)
-        for one in list(self.app.extensions.values()):
-            if isinstance(one, Extension):
-                one.worker_begins()
+        """Hear which queues the store has, and attach the applications that some are of."""
+        self.steps.serve(await store.settings())
+        await store.declare(self.app.connections.declared)
         self._add_jobs()
-        self.steps.serve(settings)
+        self.steps.serve(await store.settings())
 
     def _add_jobs(self) -> None:
         """Make ready to run the app's jobs, those of applications that were attached as well."""
+        for one in list(self.app.extensions.values()):
+            if isinstance(one, Extension):
+                one.worker_begins()
         for kind, job in self.app.jobs.items():
             if kind in self.runs.attempts:
                 continue
@@ -254,6 +247,10 @@ class Worker:
         runs, wake = self.runs, self._ready.wake
         while not (runs.stop is Stop.NOW or (runs.stop is Stop.FINISH and self.steps.is_empty)):
             wake.clear()
+            if len(self.app.jobs) > len(self.kinds):  # of an application attached meanwhile
+                self._add_jobs()
+                self._background.call_duties()
+                self._ready.add_all()
             try:
                 with self.health.asking("step"):
                     has_worked = await self.steps.step()
