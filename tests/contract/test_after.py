@@ -284,7 +284,7 @@ async def test_a_job_waits_for_more_than_a_view_names(store: Store) -> None:
     [claimed] = await claim(store, 2_000, queue="first")
     last, *others = reversed(claimed.jobs)
     await settle(store, [Settlement(claimed.lease, [Outcome(last, Bury("hopeless"))])])
-    assert f"waits for 2000 jobs: {last.id} (a dead letter" in await store.explain(both[0])
+    assert f"waits for 2,000 jobs: {last.id} (a dead letter" in await store.explain(both[0])
     await store.dead_retry([last.id])
     outcomes = [Outcome(one, Done()) for one in reversed(others)]
     await settle(store, [Settlement(claimed.lease, outcomes)])

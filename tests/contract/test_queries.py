@@ -168,6 +168,9 @@ async def test_what_the_database_says_of_a_query_is_told(store: Store) -> None:
     await add(store, one)
     with pytest.raises(Exception, match=r"(?i)unique"):
         await add(store, one)
+    with pytest.raises(BadInput, match=r"(?i)cannot run .*'add_items'\): .*json"):
+        async with store.transaction() as t:
+            await t.run(ADD_ITEMS, rows="no JSON")
     assert await store.read(ITEMS, name=None) == [one]
 
 

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import BadInput, SchemaMissing, SchemaTooNew, StoreError
+from inturn.model.errors import BadInput, SchemaMissing, SchemaTooNew
 from inturn.store import schema as schemas
 from inturn.store.address import connect
 from inturn.store.schema import Migration, Schema, in_order, migrations_of, written_for
@@ -182,7 +182,7 @@ async def test_a_migration_that_fails_leaves_everything_as_it_was(own: Store) ->
     if is_postgres(own):
         await raw(own, "create schema inturn_tags")
     await raw(own, written_for("create table tags.tag (a text)", ["tags"], engine_of(own)))
-    with pytest.raises(StoreError):
+    with pytest.raises(BadInput, match=r"0001 of tags cannot be applied: .*exists"):
         await own.migrate([NOTES, TAGS])
     assert await own.versions() == before
     await enqueue(own, job())

@@ -124,17 +124,19 @@ def _blocked(facts: Facts) -> str:
     said = [_awaited(one) for one in facts.awaited]
     count = max(facts.view.waits_for_count, len(said))
     if count > len(said):
-        said.append(f"{count - len(said)} more")
+        said.append(f"{count - len(said):,} more")
     if facts.view.is_reaction:
         for one in facts.awaited:
             if one.state in (JobState.DEAD, JobState.CANCELLED):
                 return f"It is due, for {one.job} is {one.state}: the next claim puts it in line."
-        jobs, all_done = ("a job", "that is") if count == 1 else (f"one of {count} jobs", "all are")
+        jobs, all_done = (
+            ("a job", "that is") if count == 1 else (f"one of {count:,} jobs", "all are")
+        )
         return (
             f"It is blocked: it runs if {jobs} fails, and is cancelled if {all_done} done: "
             f"{', '.join(said)}{_unless_held(facts)}."
         )
-    jobs = "job" if count == 1 else f"{count} jobs:"
+    jobs = "job" if count == 1 else f"{count:,} jobs:"
     return f"It is blocked: it waits for {jobs} {', '.join(said)}{_unless_held(facts)}."
 
 

@@ -194,6 +194,14 @@ def check_not_too_new(
         raise SchemaTooNew(there.number, known, owner)
 
 
+def migration_failed(owner: str, migration: Migration, error: Exception) -> BadInput:
+    """Return the error for a migration whose SQL the database refuses."""
+    return BadInput(
+        f"migration {migration.number:04} of {owner} cannot be applied: {error}. Nothing was "
+        f"changed."
+    )
+
+
 def check_required(schema: Schema, found: Mapping[str, Version]) -> None:
     """Refuse to make tables before those they require."""
     if missing := [owner for owner in schema.requires if owner not in found]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
+import asyncpg
+
 from inturn.model.errors import SchemaMissing, SchemaTaken, StoreError
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import FUNCTIONS, functions, query
@@ -17,6 +19,7 @@ from inturn.store.schema import (
     check_not_too_new,
     check_required,
     in_order,
+    migration_failed,
     migrations_of,
     missing_migrations,
     read_migrations,
@@ -83,7 +86,13 @@ async def check_engine(connection: Connection) -> None:
 
 async def _apply(connection: Connection, owner: str, migrations: list[Migration]) -> None:
     for one in missing_migrations(owner, await found_versions(connection), migrations):
-        await connection.execute(one.text)
+        try:
+            await connection.execute(one.text)
+        except asyncpg.PostgresError as error:
+            state = error.sqlstate or ""
+            if state[:2] not in ("22", "23", "42") or state == "42501":  # rights: said elsewhere
+                raise
+            raise migration_failed(owner, one, error) from error
         if owner == ENGINE and one.number < OWNED:
             step = "insert into inturn.schema_version (version) values ($1)"
             await connection.execute(step, one.number)

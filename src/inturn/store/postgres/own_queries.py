@@ -19,7 +19,10 @@ async def run(
     """Run a query and return its rows."""
     found = statement(query, "postgres")
     values = found.values(query, {"now": now, **given} if "now" in found.parameters else given)
-    rows = await connection.fetch(found.text, *values.values())
+    try:
+        rows = await connection.fetch(found.text, *values.values())
+    except (asyncpg.PostgresSyntaxError, asyncpg.UndefinedColumnError, asyncpg.DataError) as error:
+        raise BadInput(f"PostgreSQL cannot run {query}: {error}.") from error
     return decode(query, list(rows[0].keys()) if rows else [], rows)
 
 

@@ -17,6 +17,7 @@ from inturn.store.schema import (
     check_required,
     check_version,
     in_order,
+    migration_failed,
     migrations_of,
     missing_migrations,
     read_migrations,
@@ -104,8 +105,14 @@ def _apply(
     connection: sqlite3.Connection, now: Micros, owner: str, migrations: list[Migration]
 ) -> None:
     for one in missing_migrations(owner, found_versions(connection), migrations):
-        for statement in _statements(one.text):
-            connection.execute(statement)
+        try:
+            for statement in _statements(one.text):
+                connection.execute(statement)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT):
+                raise
+            raise migration_failed(owner, one, error) from error
         if owner == ENGINE and one.number < OWNED:
             connection.execute("insert into schema_version values (?, ?)", (one.number, now))
         else:
@@ -121,3 +128,4 @@ def _statements(text: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+    yield statement  # the last needs no semicolon

@@ -23,7 +23,12 @@ def run(
             values[name] = micros(value)
         elif value is None and name == "now":
             values[name] = now
-    cursor = connection.execute(found.text, values)
+    try:
+        cursor = connection.execute(found.text, values)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise BadInput(f"SQLite cannot run {query}: {error}.") from error
     columns = [column[0] for column in cursor.description or ()]
     return decode(query, columns, cursor.fetchall(), time_of)
 

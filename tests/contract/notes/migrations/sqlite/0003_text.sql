@@ -1,2 +1,2 @@
 -- A note's text is its body, so a program that writes "text" works no more.
-alter table notes.note rename column text to body;
+alter table notes.note rename column text to body
