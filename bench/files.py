@@ -15,3 +15,10 @@ def empty_file() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="inturn-bench-") as folder:
         os.sync()
         yield Path(folder) / "work.db"
+
+
+@contextlib.contextmanager
+def empty_store() -> Iterator[str]:
+    """Yield the URL of such a file."""
+    with empty_file() as path:
+        yield f"sqlite:///{path}"

@@ -9,13 +9,11 @@ from bench.command import Command, Measurement
 from bench.conditions import conditions
 
 MEASUREMENTS = (
-    Measurement("run-many-sqlite", own_rows.run_many_sqlite, postgres=False),
-    Measurement("run-many-postgres", own_rows.run_many_postgres),
+    Measurement("run-many", own_rows.run_many),
     Measurement("running-max", limits.running_max),
     Measurement("rate", limits.rate),
     Measurement("replay-none", limits.replay_none),
-    Measurement("tickets-sqlite", tickets.tickets_sqlite, postgres=False),
-    Measurement("tickets-postgres", tickets.tickets_postgres),
+    Measurement("tickets", tickets.tickets),
 )
 
 if __name__ == "__main__":

@@ -8,15 +8,13 @@ import asyncio
 import sqlite3
 import statistics
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import psycopg
 
 from bench.compare import Bench, in_turn, rated
-from bench.files import empty_file
-from bench.server import empty_database
+from bench.places import stores
 from bench.sides import SideName
 from bench.table import Bar, Row
 from inturn.queue.app import App
@@ -41,10 +39,10 @@ def running_max(bench: Bench) -> list[Row]:
     slots and no limit.
     """
     rows = []
-    for name, place in _places(bench).items():
+    for name, store in stores(bench).items():
 
-        def measure(side: SideName, place: Any = place) -> tuple[float, int]:
-            with place() as url:
+        def measure(side: SideName, store: Any = store) -> tuple[float, int]:
+            with store() as url:
                 return asyncio.run(_running(url, side == "ours", bench.sizes.limit_seconds))
 
         found = in_turn(bench, measure)
@@ -68,16 +66,21 @@ def running_max(bench: Bench) -> list[Row]:
 
 def rate(bench: Bench) -> list[Row]:
     """Start 50 jobs in any 5 s with 10 workers that could start thousands, on both stores."""
-    return _on_both(bench, "rate", lambda url: _rate(url, bench.sizes.rate_seconds))
+    rows = []
+    for name, store in stores(bench).items():
+        bench.say(name)
+        with store() as url:
+            rows.append(asyncio.run(_rate(f"rate-{name}", url, bench.sizes.rate_seconds)))
+    return rows
 
 
 def replay_none(bench: Bench) -> list[Row]:
     """Run keyed jobs that do nothing, with ``replay="none"`` and without."""
     rows = []
-    for name, place in _places(bench).items():
+    for name, store in stores(bench).items():
 
-        def measure(side: SideName, place: Any = place) -> float:
-            with place() as url:
+        def measure(side: SideName, store: Any = store) -> float:
+            with store() as url:
                 return asyncio.run(_keyed(url, side == "ours", bench.sizes.replay_jobs))
 
         found = in_turn(bench, measure)
@@ -85,30 +88,6 @@ def replay_none(bench: Bench) -> list[Row]:
         rows.append(
             rated(f"replay-none-{name}", COST, found["ours"], found["reference"], note=note)
         )
-    return rows
-
-
-def _places(bench: Bench) -> dict[str, Callable[[], Any]]:
-    return {"sqlite": _file_url, "postgres": lambda: empty_database(bench.server)}
-
-
-class _file_url:  # noqa: N801
-    """The URL of a file that is gone afterwards."""
-
-    def __enter__(self) -> str:
-        self._file = empty_file()
-        return f"sqlite:///{self._file.__enter__()}"
-
-    def __exit__(self, *ended: Any) -> None:
-        self._file.__exit__(*ended)
-
-
-def _on_both(bench: Bench, name: str, measure: Callable[[str], Any]) -> list[Row]:
-    rows = []
-    for store, place in _places(bench).items():
-        bench.say(f"{name}, {store}")
-        with place() as url:
-            rows.append(asyncio.run(measure(url))(f"{name}-{store}"))
     return rows
 
 
@@ -137,7 +116,7 @@ async def _running(url: str, is_limited: bool, seconds: float) -> tuple[float, i
         return (done - before) * JOB_SECONDS / (RUNNING_MAX * (time.monotonic() - began)), most
 
 
-async def _rate(url: str, seconds: float) -> Callable[[str], Row]:
+async def _rate(name: str, url: str, seconds: float) -> Row:
     begun: list[float] = []
 
     async def work() -> None:
@@ -161,7 +140,7 @@ async def _rate(url: str, seconds: float) -> Callable[[str], Row]:
         f"{RATE_WORKERS} workers, {seconds:g} s; {most} starts in a window at most, "
         f"{handlers} as handlers saw it"
     )
-    return lambda name: Row(
+    return Row(
         name=name,
         ours=f"{used:.3f}",
         reference=f"{RATE}/{RATE_SECONDS:g} s",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from bench.compare import Bench, in_turn, rated
-from bench.files import empty_file
-from bench.server import empty_database
+from bench.places import stores
 from bench.sides import SideName
 from bench.table import Bar, Row
 from inturn.model.ids import new_id
@@ -20,30 +20,21 @@ from tests.shop import ADD_ITEM, ADD_ITEMS, SCHEMA, Item
 BAR = Bar(20)
 
 
-def run_many_sqlite(bench: Bench) -> list[Row]:
-    """Write rows to a file."""
+def run_many(bench: Bench) -> list[Row]:
+    """Write rows to a file, and to PostgreSQL."""
+    rows, count = [], bench.sizes.own_rows
+    for name, store in stores(bench).items():
 
-    def measure(side: SideName) -> float:
-        with empty_file() as path:
-            return asyncio.run(_rows_a_second(f"sqlite:///{path}", side, bench.sizes.own_rows))
+        def measure(side: SideName, store: Any = store) -> float:
+            with store() as url:
+                return asyncio.run(_rows_a_second(url, side, count))
 
-    return _row("run-many-sqlite", bench, in_turn(bench, measure))
-
-
-def run_many_postgres(bench: Bench) -> list[Row]:
-    """Write rows to PostgreSQL."""
-
-    def measure(side: SideName) -> float:
-        with empty_database(bench.server) as url:
-            return asyncio.run(_rows_a_second(url, side, bench.sizes.own_rows))
-
-    return _row("run-many-postgres", bench, in_turn(bench, measure))
-
-
-def _row(name: str, bench: Bench, found: dict[SideName, list[float]]) -> list[Row]:
-    note = "rows of five columns, with run_many and with run; without the commit"
-    rows = bench.sizes.own_rows
-    return [rated(name, BAR, found["ours"], found["reference"], note=note, rows=rows)]
+        found = in_turn(bench, measure)
+        note = "rows of five columns, with run_many and with run; without the commit"
+        rows.append(
+            rated(f"run-many-{name}", BAR, found["ours"], found["reference"], note=note, rows=count)
+        )
+    return rows
 
 
 async def _rows_a_second(url: str, side: SideName, count: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ from typing import Protocol
 import psycopg
 
 from bench.compare import Bench
-from bench.files import empty_file
+from bench.files import empty_file, empty_store
 from bench.peers.peer import Fsync, Peer
 from bench.processor import used_by_server, used_seconds
 from bench.redis_server import RedisServer
@@ -109,6 +109,11 @@ class File:
     def used_seconds(self) -> float | None:
         """There is no server."""
         return 0.0
+
+
+def stores(bench: Bench) -> dict[str, Callable[[], contextlib.AbstractContextManager[str]]]:
+    """Return how to make an empty store of each sort, which yields its URL."""
+    return {"sqlite": empty_store, "postgres": lambda: empty_database(bench.server)}
 
 
 @contextlib.contextmanager

@@ -11,11 +11,10 @@ import time
 
 from bench.compare import Bench
 from bench.crew import crew
-from bench.files import empty_file
 from bench.latency import PAUSE_SECONDS, WARM_JOBS
 from bench.peers import ours
 from bench.peers.program import note
-from bench.server import empty_database
+from bench.places import stores
 from bench.table import Bar, Row
 from inturn import App
 
@@ -24,21 +23,15 @@ WAITING = 10_000
 RESULT_SECONDS_MAX = 30.0
 
 
-def tickets_sqlite(bench: Bench) -> list[Row]:
-    """Measure on SQLite, where one who waits looks whether the file has changed."""
+def tickets(bench: Bench) -> list[Row]:
+    """Measure on SQLite, where one who waits looks whether the file has changed, and on PostgreSQL,
+    where a notification tells it.
+    """
     rows = []
-    for waiting in (0, WAITING):
-        with empty_file() as path:
-            rows.append(_row("sqlite", waiting, bench, f"sqlite:///{path}"))
-    return rows
-
-
-def tickets_postgres(bench: Bench) -> list[Row]:
-    """Measure on PostgreSQL, where a notification tells it."""
-    rows = []
-    for waiting in (0, WAITING):
-        with empty_database(bench.server) as url:
-            rows.append(_row("postgres", waiting, bench, url))
+    for name, store in stores(bench).items():
+        for waiting in (0, WAITING):
+            with store() as url:
+                rows.append(_row(name, waiting, bench, url))
     return rows
 
 
