@@ -18,13 +18,6 @@ from inturn.worker.worker import Worker
 from tests.worker.conftest import until
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: object) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/work.db"
-    return str(request.getfixturevalue("migrated_url"))
-
-
 async def test_many_tickets_are_looked_after_by_one_statement_a_look(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

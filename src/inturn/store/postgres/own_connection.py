@@ -127,9 +127,10 @@ def _tickets(rows: Sequence[Sequence[Any]]) -> list[Ticket]:
 def _told(error: BaseException) -> BaseException:
     """Return what an error of a driver's stands for; one that is not inturn's as it is."""
     cause: Any = error
-    while cause is not None and not hasattr(cause, "sqlstate"):
+    while cause is not None and not (hasattr(cause, "diag") or hasattr(cause, "sqlstate")):
         cause = getattr(cause, "orig", None) or cause.__cause__
-    state = "" if cause is None else cause.sqlstate or ""
+    diag = getattr(cause, "diag", None)  # psycopg's, also version 2 below SQLAlchemy and Django
+    state = getattr(diag or cause, "sqlstate", None) or ""
     if state == "23505":
         return StoreError(
             "a job of this batch was accepted before, in this transaction or another, and "
@@ -137,7 +138,6 @@ def _told(error: BaseException) -> BaseException:
         )
     if not state.startswith("IT"):
         return error
-    diag = getattr(cause, "diag", None)
     if diag is None:  # asyncpg, below SQLAlchemy
         return own_error(state, getattr(cause.__cause__, "detail", None) or "", str(cause))
     return own_error(state, diag.message_detail or "", diag.message_primary or "")
