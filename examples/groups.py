@@ -104,7 +104,7 @@ def start_worker() -> "subprocess.Popen[bytes]":
 async def until_rows_are_copied() -> None:
     while True:
         steps = {step.name: step for step in await app.groups.steps("move-users")}
-        if steps["rows"].state == "running":
+        if steps["rows"].state != "pending":
             return await asyncio.sleep(0.3)
         await asyncio.sleep(0.05)
 
