@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from inturn.cli.submit import read_payload
-from inturn.model import bounds
-from inturn.model.errors import InvalidPayload, PayloadTooLarge
+from inturn.model.errors import InvalidPayload
 from inturn.model.job import Job, JobState, JobView
 from inturn.model.lane import QueueSettings
 from tests.cli.support import Cli
@@ -105,16 +104,6 @@ def test_a_payload_is_read_from_a_file_or_stdin(
     assert read_payload("-") == '{"a": 1}'
 
 
-def test_a_payload_is_read_as_far_as_its_bound() -> None:
-    with pytest.raises(PayloadTooLarge, match="larger than 1,048,576 bytes"):
-        read_payload("@/dev/zero")
-
-
-def test_a_payload_at_its_bound_is_read(tmp_path: Path) -> None:
-    (tmp_path / "p.json").write_bytes(b"1" * bounds.PAYLOAD_BYTES_MAX)
-    assert len(read_payload("@p.json")) == bounds.PAYLOAD_BYTES_MAX
-
-
 @pytest.mark.parametrize("name", ["gone.json", "folder", "binary"])
 def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
@@ -155,6 +144,10 @@ def test_what_cannot_be_submitted_is_refused_and_nothing_is_stored(
         ('{"customer": "ann"}', "job 'charge': cents is missing."),
         ('{"customer": 7, "cents": 1}', "job 'charge': customer must be str, got int."),
         ('{"customer": "ann", "cents": 1, "to": 2}', "job 'charge': it has no parameter to."),
+        (
+            "[7]",
+            "job 'charge': its arguments must be a JSON object, such as {\"n\": 1}, not array.",
+        ),
         ("{a", "the payload is not JSON"),
     ],
 )

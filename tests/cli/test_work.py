@@ -183,6 +183,7 @@ def test_a_store_that_is_named_comes_before_the_apps_own(shop: Path) -> None:
         ran = work("shop:app", *flags, **environment)
         assert (ran.code, "store        sqlite:///other.db" in ran.lines) == (0, True)
         assert ("its own store is left" in ran.err or "shop.db" in ran.err) == bool(environment)
+        assert "kinds        mail order" in ran.lines, "and none that the tables of groups bring"
     (shop / "shop.py").write_text(SHOP.replace('"sqlite:///shop.db"', ""))
     assert work("shop:app", "--store", other, "--processes", "2").code == 0
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from enum import IntEnum
-
-import typer
 
 from inturn.cli.text import plain
 from inturn.model.errors import (
@@ -57,17 +53,6 @@ def complain(text: str, hint: str = "") -> None:
     print(f"inturn: {plain(text)}", file=sys.stderr)
     if hint:
         print(hint, file=sys.stderr)
-
-
-@contextlib.contextmanager
-def exit_on_error() -> Iterator[None]:
-    """Turn an error of inturn into a line on stderr and an exit code. Others are bugs: let them
-    print their traceback.
-    """
-    try:
-        yield
-    except InturnError as error:
-        raise typer.Exit(explained(error)) from None
 
 
 def explained(error: InturnError) -> ExitCode:

@@ -31,7 +31,7 @@ from inturn.cli.options import (
     YesOption,
     examples,
 )
-from inturn.cli.session import Session, collect, find_job, find_queue
+from inturn.cli.session import Session, check_queue, collect, find_job
 from inturn.cli.text import (
     Cell,
     age,
@@ -77,18 +77,14 @@ def list_(
     session = Session(app, store, as_json)
 
     async def read(store: Store) -> tuple[Any, dict[str, QueueStatus], datetime]:
-        if queue is not None:
-            await find_queue(store, queue)
+        await check_queue(store, queue)
         page = await collect(
-            lambda cursor, rows_max: store.jobs(
-                state=state,
-                finished=every,
-                queue=queue,
-                kind=kind,
-                key=key,
-                cursor=cursor,
-                rows_max=rows_max,
-            ),
+            store.jobs,
+            state=state,
+            finished=every,
+            queue=queue,
+            kind=kind,
+            key=key,
             cursor=cursor,
             limit=limit,
         )
@@ -183,14 +179,9 @@ def dead_list(
     session = Session(app, store, as_json)
 
     async def read(store: Store) -> tuple[Any, datetime]:
-        if queue is not None:
-            await find_queue(store, queue)
+        await check_queue(store, queue)
         page = await collect(
-            lambda cursor, rows_max: store.dead_letters(
-                queue=queue, kind=kind, key=key, cursor=cursor, rows_max=rows_max
-            ),
-            cursor=cursor,
-            limit=limit,
+            store.dead_letters, queue=queue, kind=kind, key=key, cursor=cursor, limit=limit
         )
         return page, await store.now()
 
@@ -259,43 +250,33 @@ def _chosen(
     session: Session,
     jobs: Sequence[str] | None,
     every: bool,
-    filters: Mapping[str, str | None],
+    filters: Mapping[str, Any],
     *,
     question: str | None,
 ) -> list[UUID]:
     """Return the jobs that were named; or with --all every dead one, if the person agrees."""
     if bool(jobs) == every:
         raise BadInput("name jobs, or pass --all: one of the two.")
-    if jobs:
-        if any(filters.values()):
-            raise BadInput("--queue, --kind and --key go with --all.")
-        return session.run(lambda store: _found(store, jobs))
-    if question is not None and not sys.stdin.isatty():
+    if jobs and any(filters.values()):
+        raise BadInput("--queue, --kind and --key go with --all.")
+    if every and question is not None and not sys.stdin.isatty():
         raise BadInput("--all asks before it acts. Where nobody can answer, pass --yes.")
-    found = session.run(lambda store: _all_dead(store, filters))
-    if (
-        found
-        and question is not None
-        and not typer.confirm(f"{question} {count(len(found), 'dead job')}?", err=True)
-    ):
-        complain("nothing was done.")
-        raise typer.Exit(ExitCode.NO)
+
+    async def read(store: Store) -> list[UUID]:
+        if jobs:
+            return list(dict.fromkeys([await find_job(store, job) for job in jobs]))
+        await check_queue(store, filters["queue"])
+        page = await collect(store.dead_letters, **filters, limit=sys.maxsize)
+        # The earliest death first, so that jobs of a key keep their order.
+        return [letter.job.id for letter in reversed(page.rows)]
+
+    found = session.run(read)
+    if every and found and question is not None:
+        asked = f"{question} {count(len(found), 'dead job')}?"
+        if not typer.confirm(asked, err=True):
+            complain("nothing was done.")
+            raise typer.Exit(ExitCode.NO)
     return found
-
-
-async def _found(store: Store, jobs: Sequence[str]) -> list[UUID]:
-    return list(dict.fromkeys([await find_job(store, job) for job in jobs]))
-
-
-async def _all_dead(store: Store, filters: Mapping[str, str | None]) -> list[UUID]:
-    """Return every dead job, the earliest death first, so that jobs of a key keep their order."""
-    if filters["queue"] is not None:
-        await find_queue(store, filters["queue"])
-    page = await collect(
-        lambda cursor, rows_max: store.dead_letters(**filters, cursor=cursor, rows_max=rows_max),
-        limit=sys.maxsize,
-    )
-    return [letter.job.id for letter in reversed(page.rows)]
 
 
 def _decide(

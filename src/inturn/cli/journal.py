@@ -15,7 +15,16 @@ import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from inturn.cli.text import count, duration, fields, make_console, name_text, plain, print_to
+from inturn.cli.text import (
+    count,
+    duration,
+    fields,
+    make_console,
+    name_text,
+    own_kinds,
+    plain,
+    print_to,
+)
 from inturn.log import WORKER, log_queues_unknown, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
@@ -90,7 +99,7 @@ class Journal:
         rows: list[tuple[str, str | Text]] = [
             ("store", plain(event.store)),
             ("queues", _names(event.queues)),
-            ("kinds", _names(event.kinds)),
+            ("kinds", _names(own_kinds(event.kinds))),
             ("worker", name_text(event.worker)),
             ("concurrency", f"{event.concurrency:,}"),
         ]

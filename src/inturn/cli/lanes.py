@@ -22,7 +22,7 @@ from inturn.cli.options import (
     StoreOption,
     examples,
 )
-from inturn.cli.session import Session, collect, find_queue
+from inturn.cli.session import Session, check_queue, collect
 from inturn.cli.text import Cell, name_text, plain, short_id, state_text, time_text
 from inturn.model.lane import LaneState, LaneView
 from inturn.store.paging import Page
@@ -50,9 +50,11 @@ def list_(
     session = Session(app, store, as_json)
 
     async def read(store: Store) -> Page[LaneView]:
-        await find_queue(store, queue)
+        await check_queue(store, queue)
         return await collect(
-            lambda cursor, rows_max: store.lanes(queue, key=key, cursor=cursor, rows_max=rows_max),
+            store.lanes,
+            queue=queue,
+            key=key,
             cursor=cursor,
             limit=limit,
             wanted=lambda lane: state is None or lane.state is state,
@@ -105,7 +107,7 @@ def retry(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unblock a halted lane: run its dead job again, in its place."""
+    """Run the dead job of a halted lane again, in its place."""
     session = Session(app, store, as_json)
     job = session.run(lambda store: store.retry_lane(queue, key))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} runs again")
@@ -119,7 +121,7 @@ def skip(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unblock a halted lane: go on with the next job; the dead one stays listed."""
+    """Go on behind the dead job of a halted lane. It stays listed."""
     session = Session(app, store, as_json)
     job = session.run(lambda store: store.skip_lane(queue, key))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} stays dead")
@@ -134,7 +136,7 @@ def drop(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unblock a halted lane: give up its dead job and go on with the next."""
+    """Give up the dead job of a halted lane, and go on."""
     session = Session(app, store, as_json)
     job = session.run(lambda store: store.drop_lane(queue, key, by=by))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} is cancelled")

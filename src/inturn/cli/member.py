@@ -10,10 +10,10 @@ import threading
 import time
 
 import msgspec
-import typer
 
-from inturn.cli.exits import exit_on_error
+from inturn.cli.exits import explained
 from inturn.cli.journal import Journal
+from inturn.model.errors import InturnError
 from inturn.model.worker_events import Started, WorkerEvent
 from inturn.worker.supervisor import Begin, Report, line
 from inturn.worker.work_process import STOPPED_AT_ONCE, WorkProcess
@@ -33,10 +33,9 @@ def main() -> None:
     member = _Member(connection, begin)
     code = 0
     try:
-        with exit_on_error():
-            member.run()
-    except typer.Exit as end:
-        code = end.exit_code
+        member.run()
+    except InturnError as error:
+        code = explained(error)
     member.leave(code)
     sys.exit(code)
 

@@ -17,7 +17,7 @@ from inturn.cli.options import (
     examples,
     seconds,
 )
-from inturn.cli.session import Session, find_queue
+from inturn.cli.session import Session, check_queue
 from inturn.cli.text import Cell, fields, name_text, plain, seconds_text, table
 from inturn.model.lane import OnDead, QueueSettings, QueueStatus, Replay, SuspectsRule
 from inturn.store.store import Store
@@ -27,20 +27,23 @@ app = typer.Typer(help="List queues, change their settings, pause them.", no_arg
 _HEADS = ("queue…", ">gate", "paused by…", "settings…")
 
 
+_NONE: Any = object()  # what "none" is read as: None is an option that was not given
+
+
 def _limit(text: str) -> Any:
-    """Return the number that a text spells, or "none"."""
+    """Return the number that a text spells, or that there is none."""
     try:
-        return text if text == "none" else int(text)
+        return _NONE if text == "none" else int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a whole number nor 'none'.") from None
 
 
 def _rate(text: str) -> Any:
-    """Return how many jobs start in how many seconds, or "none"."""
-    number, slash, time = text.partition("/")
+    """Return how many jobs start in how many seconds, or that there is no limit."""
+    number, _, time = text.partition("/")
     if text == "none":
-        return text
-    if not (slash and number.isdecimal()):
+        return _NONE, _NONE
+    if not (time and number.isdecimal()):
         raise typer.BadParameter(f"{text!r} is neither so many jobs in a time, 50/5m, nor 'none'.")
     return int(number), seconds(time)
 
@@ -77,7 +80,10 @@ LocalOption = Annotated[
 
 @app.command("list", epilog=examples("inturn queues list"))
 def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List queues and the settings that were changed. For what is in them: inturn status."""
+    """List queues, with the settings that were changed.
+
+    `inturn status` says what is in them.
+    """
     session = Session(app, store, as_json)
     found = session.run(lambda store: store.queues())
     session.answer(
@@ -136,14 +142,14 @@ def set_(
         "keep_done_seconds": keep_done_seconds,
         "aging_seconds": aging_seconds,
         "running_max": running_max,
-        "rate": rate if rate in (None, "none") else rate[0],
-        "rate_seconds": rate if rate in (None, "none") else rate[1],
+        "rate": rate and rate[0],
+        "rate_seconds": rate and rate[1],
         "replay": replay,
         "suspects": suspects,
         "local": local,
     }
     changes = {
-        name: None if value == "none" and not isinstance(value, Replay) else value
+        name: None if value is _NONE else value
         for name, value in given.items()
         if value is not None
     }
@@ -174,7 +180,7 @@ def drop(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take an empty queue away, with its settings and its history."""
+    """Delete an empty queue, with its settings and its history."""
     session = Session(app, store, as_json)
     session.run(lambda store: store.drop_queue(queue, all=everything, by=by))
     _answer(session, queue, {"dropped": True}, f"Queue {queue!r} is gone.")
@@ -192,7 +198,7 @@ def pause(
     session = Session(app, store, as_json)
 
     async def paused(store: Store) -> None:
-        await find_queue(store, queue)
+        await check_queue(store, queue)
         await store.pause(queue, by=by)
 
     session.run(paused)
@@ -210,7 +216,7 @@ def resume(
     session = Session(app, store, as_json)
 
     async def resumed(store: Store) -> None:
-        await find_queue(store, queue)
+        await check_queue(store, queue)
         await store.resume(queue)
 
     session.run(resumed)
@@ -229,7 +235,7 @@ def open_gate(
     session = Session(app, store, as_json)
 
     async def opened(store: Store) -> int:
-        await find_queue(store, queue)
+        await check_queue(store, queue)
         return await store.open_gate(queue, round)
 
     gate = session.run(opened)

@@ -26,7 +26,6 @@ from inturn.model.errors import (
     StoreUnavailable,
     UnknownQueue,
 )
-from inturn.model.lane import QueueStatus
 from inturn.store.address import anchored, connect
 from inturn.store.paging import Page
 from inturn.store.store import Store
@@ -163,28 +162,28 @@ async def connected(url: str) -> AsyncIterator[Store]:
 
 
 async def collect(
-    read: Callable[[str | None, int], Awaitable[Page[Row]]],
+    read: Callable[..., Awaitable[Page[Row]]],
     *,
     cursor: str | None = None,
     limit: int,
     wanted: Callable[[Row], bool] = lambda row: True,
+    **filters: Any,
 ) -> Page[Row]:
     """Read pages until there are ``limit`` wanted rows, or no more."""
     rows: list[Row] = []
     while True:
-        page = await read(cursor, min(limit - len(rows), bounds.PAGE_ROWS_MAX))
+        rows_max = min(limit - len(rows), bounds.PAGE_ROWS_MAX)
+        page = await read(**filters, cursor=cursor, rows_max=rows_max)
         rows += filter(wanted, page.rows)
         cursor = page.cursor
         if cursor is None or len(rows) >= limit:
             return Page(rows=tuple(rows), cursor=cursor)
 
 
-async def find_queue(store: Store, queue: str) -> QueueStatus:
-    """Return a queue; refuse a name that is not there, which is probably mistyped."""
-    for status in await store.queues():
-        if status.name == queue:
-            return status
-    raise UnknownQueue(queue)
+async def check_queue(store: Store, queue: str | None) -> None:
+    """Refuse the name of a queue that is not there, which is probably mistyped."""
+    if queue is not None and queue not in {status.name for status in await store.queues()}:
+        raise UnknownQueue(queue)
 
 
 async def find_job(store: Store, text: str) -> UUID:

@@ -16,7 +16,7 @@ from rich.text import Text
 from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.queues import queue_document
 from inturn.cli.session import Session
-from inturn.cli.text import Cell, age, count, name_text, number_text, print_to, table
+from inturn.cli.text import Cell, age, count, name_text, number_text, own_kinds, print_to, table
 from inturn.model.lane import QueueStatus
 from inturn.model.worker import WorkerView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, worker_option
@@ -201,5 +201,5 @@ def _worker_cells(worker: WorkerView, now: datetime) -> tuple[Cell, ...]:
         "" if silent else age(worker.started_at, now),
         "" if silent else number_text(worker.running, "green"),
         name_text(" ".join(worker.queues)),
-        name_text(" ".join(worker.kinds)),
+        name_text(" ".join(own_kinds(worker.kinds))),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -11,7 +12,7 @@ import typer
 from inturn.cli.options import AppOption, JsonOption, StoreOption, examples, seconds_from
 from inturn.cli.session import Session, find_job
 from inturn.model import bounds
-from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch, PayloadTooLarge
+from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch
 from inturn.model.job import NewJob, Ticket
 from inturn.model.spelling import did_you_mean
 from inturn.store.store import Store
@@ -150,33 +151,11 @@ def _check_arguments(declared: Job[..., Any], payload: str) -> None:
 
 def read_payload(given: str) -> str:
     """Return the JSON text that was given: as it is, from stdin (-), or from a file (@name)."""
-    if given == "-":
-        if found := _text(_bounded(sys.stdin.buffer), "stdin"):
-            return found
-        raise InvalidPayload("stdin was empty. A payload is JSON; the shortest is null.")
-    if not given.startswith("@"):
+    if given != "-" and not given.startswith("@"):
         return given
-    name = given[1:]
     try:
-        with open(name, "rb") as file:
-            content = _bounded(file)
-    except OSError as error:
-        raise InvalidPayload(f"cannot read the payload: {error}.") from error
-    return _text(content, name)
-
-
-def _bounded(file: BinaryIO) -> bytes:
-    content = file.read(bounds.PAYLOAD_BYTES_MAX + 1)
-    if len(content) > bounds.PAYLOAD_BYTES_MAX:
-        raise PayloadTooLarge(
-            f"the payload is larger than {bounds.PAYLOAD_BYTES_MAX:,} bytes. Keep large data in a "
-            f"file or a bucket, and pass its name."
-        )
-    return content
-
-
-def _text(content: bytes, name: str) -> str:
-    try:
+        content = sys.stdin.buffer.read() if given == "-" else Path(given[1:]).read_bytes()
         return content.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        raise InvalidPayload(f"{name} is not UTF-8 text: {error}. A payload is JSON.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        name = "stdin" if given == "-" else given[1:]
+        raise InvalidPayload(f"cannot read the payload from {name}: {error}.") from error

@@ -53,6 +53,11 @@ def one_line(text: str | None) -> str:
     return plain(" ".join((text or "").split()))
 
 
+def own_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Leave out the jobs that groups add to an app (``groups.step``): nobody submits those."""
+    return tuple(kind for kind in kinds if not kind.startswith("groups."))
+
+
 def short_id(job: UUID) -> str:
     """Return the end of a job's id, which is random: what tables show and commands accept."""
     return job.hex[-8:]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from inturn.cli.exits import exit_on_error
+from inturn.cli.exits import explained
 from inturn.cli.journal import Journal
 from inturn.cli.options import AppOption, StoreOption, examples, seconds_from
 from inturn.model import bounds
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, InturnError
 from inturn.store.address import anchored
 
 if TYPE_CHECKING:
@@ -213,12 +213,11 @@ def _alone(settings: WorkSettings, desk: _Desk, *, as_json: bool) -> None:
     journal.open_log()
     code = 0
     try:
-        with exit_on_error():
-            if desk.file is not None or desk.port is not None:
-                process.worker.serve_health(**msgspec.structs.asdict(desk))
-            process.run()
-    except typer.Exit as end:
-        code = end.exit_code
+        if desk.file is not None or desk.port is not None:
+            process.worker.serve_health(**msgspec.structs.asdict(desk))
+        process.run()
+    except InturnError as error:
+        code = explained(error)
     process.leave(code)
     journal.close()
     if code:

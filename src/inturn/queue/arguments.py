@@ -122,6 +122,8 @@ def plainly(error: Exception) -> str:
         return f"{found[1]} is missing"
     if found := re.fullmatch(r"Object contains unknown field (\w+)", said):
         return f"it has no parameter {found[1]}"
+    if found := re.fullmatch(r"Expected object, got (\w+)", said):
+        return f'its arguments must be a JSON object, such as {{"n": 1}}, not {found[1]}'
     return str(error)
 
 
