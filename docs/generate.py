@@ -33,8 +33,9 @@ CLI = """# The command
 
 Every command says which store it is for with `--app MODULE:APP` (or the variable `INTURN_APP`):
 the store of that App; or with `--store URL` (or `INTURN_STORE`), which comes first if both are
-given. Jobs are named by the last 8 characters of their id, as the lists show them, or by the whole
-id. `--json` prints one document, whose fields [do not change](json.md).
+given. `--json` prints one document, whose fields [do not change](json.md). These are not repeated
+below. Jobs are named by the last 8 characters of their id, as the lists show them, or by the whole
+id.
 
 | exit code | |
 |---|---|
@@ -44,6 +45,9 @@ id. `--json` prints one document, whose fields [do not change](json.md).
 | 3 | the store cannot be used |
 | 4 | the queue is full or the store busy: the same command may succeed later |
 """
+SHARED = re.compile(
+    r"^  (-A, --app|--store|--json +Print JSON|-h, --help).*\n( {10}.*\n)*", re.MULTILINE
+)
 API = """# API
 
 What `inturn` exports, and the store behind it (`await app.run(lambda store: store.queues())`).
@@ -93,7 +97,8 @@ def cli_page() -> str:
             app, [*path.split(), "--help"], prog_name="inturn"
         )
         assert shown.exit_code == 0, shown.output
-        parts.append(f"## `inturn {path}`\n\n```text\n{shown.output.strip()}\n```\n")
+        text = SHARED.sub("", shown.output).replace("Options:\n\n", "").strip()
+        parts.append(f"## `inturn {path}`\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 
 

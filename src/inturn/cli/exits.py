@@ -30,7 +30,6 @@ class ExitCode(IntEnum):
     STORE = 3  # the store cannot be reached or used
     LATER = 4  # the queue is full or the store is busy: try again later
     INTERRUPTED = 130  # Ctrl-C
-    TERMINATED = 143  # SIGTERM
 
 
 def code_of(error: InturnError) -> ExitCode:
