@@ -120,11 +120,12 @@ def api_page() -> str:
 
 
 def _members(found: type) -> list[tuple[str, object]]:
-    """Return what is public and described, from the class and those above it, in their order."""
+    """Return what is public and described: of the class, then of those above it."""
     members: dict[str, object] = {}
-    for one in reversed(found.__mro__):
-        if one.__module__.startswith("inturn"):
-            members.update({n: m for n, m in vars(one).items() if not n.startswith("_")})
+    for one in found.__mro__:
+        for name, member in vars(one).items():
+            if one.__module__.startswith("inturn") and not name.startswith("_"):
+                members.setdefault(name, member)
     return [
         (name, getattr(member, "__func__", member))
         for name, member in members.items()
@@ -144,7 +145,7 @@ def _signature(found: object) -> str:
     kept = [one for name, one in signature.parameters.items() if name not in ("self", "cls")]
     text = str(signature.replace(parameters=kept)).replace("typing.", "").replace("~", "")
     text = re.sub(r"<[^\n]*? at 0x[0-9a-f]+>|<factory>", "...", text)
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"(: |-> )(['\"])(.*?)\2", r"\1\3", text)
     text = re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text).removesuffix(" -> None")
     if len(text) <= 80 or len(kept) < 2:
         return text

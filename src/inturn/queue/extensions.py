@@ -86,9 +86,9 @@ class ExtensibleApp:
     ) -> Node:
         """Declare a node that steps of groups run on: ``app.node("pg1", "postgresql://…")``.
 
-        Without an address where only jobs of the app run there. ``${NAME}`` in it is read from the
-        environment where the worker runs. ``concurrency``: how many steps run there at once, over
-        all workers. ``local``: only workers that were started for it, ``--node NAME``, serve it.
+        Without an address only jobs of the app and commands run there. ``${NAME}`` in it is read
+        from the environment where the worker runs. ``concurrency``: how many steps run there at
+        once, over all workers. ``local``: only workers started with ``--node NAME`` serve it.
         """
         return self.groups.node(name, address, concurrency=concurrency, local=local)
 
