@@ -127,7 +127,7 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 log,
                 logging.ERROR,
                 event.traceback,
-                "worker %s: job %s (%s) failed for good: %s. Details: `inturn jobs show %s`",
+                "worker %s: job %s (%s) is dead: %s. Details: `inturn jobs show %s`",
                 event.worker,
                 event.job,
                 event.kind,

@@ -263,7 +263,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         r"a@b\.c\\x1b\[2J; attempt 1 of 2, again in 0\.0 s$",
         failed,
     )
-    assert " (mail) failed for good: failed 2 times, the last time: " in dead
+    assert " (mail) is dead: failed 2 times, the last time: " in dead
     assert re.search(r" Details: `inturn jobs show \S{8}`$", dead)
     assert ran.err.count("in mail\n") == 2, "where it failed"
     assert "attempt.py" not in ran.err

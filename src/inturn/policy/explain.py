@@ -90,7 +90,7 @@ def _running(facts: Facts) -> str:
 
 def _dead(facts: Facts) -> str:
     view = facts.view
-    what = f"`inturn dead retry {view.job.id}` runs it again"
+    what = f"`inturn dead retry {view.job.id.hex[-8:]}` runs it again"
     if facts.lane is not None and facts.lane.halted_job == view.job.id:
         what = f"its lane {view.job.key!r} is halted on it: {_decide(facts.lane)}"
     return f"It is dead since {_time(view.died_at)}: {_clause(view.reason)}; {what}."
