@@ -135,11 +135,6 @@ def test_plain_tests_use_the_fixtures(inner: pytest.Pytester) -> None:
     run(inner, "-p", "no:asyncio").assert_outcomes(passed=3)
 
 
-def test_async_tests_use_the_fixtures(inner: pytest.Pytester) -> None:
-    inner.makepyfile(test_async=ASYNC)
-    run(inner).assert_outcomes(passed=2)
-
-
 def test_async_and_plain_tests_may_be_mixed(inner: pytest.Pytester) -> None:
     inner.makepyfile(test_plain=PLAIN, test_async=ASYNC)
     run(inner, "-o", "asyncio_default_test_loop_scope=session").assert_outcomes(passed=5)
@@ -149,43 +144,6 @@ def test_handlers_of_async_tests_run_on_the_tests_own_loop(pytester: pytest.Pyte
     pytester.makeini(f"[pytest]\n{STRICT}")
     pytester.makepyfile(test_own_loop=OWN_LOOP)
     run(pytester).assert_outcomes(passed=2)
-
-
-def test_an_async_fixture_has_them_there_on_any_store(
-    pytester: pytest.Pytester, postgres_url: str
-) -> None:
-    pytester.makeini(f"[pytest]\n{STRICT}")
-    pytester.makepyfile(
-        f"""
-        import asyncio
-        import pytest
-        import pytest_asyncio
-        from inturn.testing import private
-
-        @pytest_asyncio.fixture
-        async def sandbox():
-            async with private(store={postgres_url!r}) as sandbox:
-                yield sandbox
-
-        @pytest.mark.asyncio
-        async def test_it(sandbox):
-            loop = asyncio.get_running_loop()
-
-            @sandbox.app.job
-            async def is_at_home() -> bool:
-                return asyncio.get_running_loop() is loop
-
-            ticket = await is_at_home.submit()
-            await sandbox.drain()
-            assert await ticket.result(timeout=1)
-        """
-    )
-    run(pytester).assert_outcomes(passed=1)
-
-
-def test_without_the_setting_there_is_a_new_app(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_fresh=FRESH)
-    run(pytester).assert_outcomes(passed=1)
 
 
 def test_another_store_is_a_fixture_of_ones_own(
@@ -215,32 +173,23 @@ def test_a_name_that_leads_to_no_app_is_explained(
     ran.stdout.fnmatch_lines([said])
 
 
-def test_a_failing_handler_shows_where_it_failed(inner: pytest.Pytester) -> None:
+def test_what_fails_is_shown_and_not_the_code_that_finds_it(inner: pytest.Pytester) -> None:
     inner.makepyfile(
         test_failing="""
-        from orders import app
+        from orders import app, send
         @app.job
         def broken() -> None:
             raise ValueError("right here")
         def test_it(inturn_sandbox):
             broken.submit_sync()
             inturn_sandbox.drain_sync()
-        """
-    )
-    ran = run(inner)
-    ran.assert_outcomes(failed=1)
-    ran.stdout.fnmatch_lines(['>*raise ValueError("right here")*', "*raised by job 'broken'*"])
-
-
-def test_the_complaint_is_shown_and_not_the_code_that_makes_it(inner: pytest.Pytester) -> None:
-    inner.makepyfile(
-        test_failing="""
-        from orders import send
-        def test_it(inturn_sandbox):
+        def test_nothing_was_submitted(inturn_sandbox):
             inturn_sandbox.assert_submitted(send, to="ann")
         """
     )
     ran = run(inner)
+    ran.assert_outcomes(failed=2)
+    ran.stdout.fnmatch_lines(['>*raise ValueError("right here")*', "*raised by job 'broken'*"])
     ran.stdout.fnmatch_lines(["*send({'to': 'ann'}) was not submitted.*"])
     ran.stdout.no_fnmatch_line("*raise AssertionError*")
 

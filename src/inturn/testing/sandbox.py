@@ -33,22 +33,13 @@ class DrainTimeout(InturnError, TimeoutError):
     """The jobs of a test did not end within the time that the test gave them."""
 
 
-def private(
-    app: App | None = None, *, store: str = MEMORY, clock: HandClock | None = None
-) -> Sandbox:
-    """Put an app on a private store for the length of a test: use ``with`` or ``async with``.
-
-    Without an app there is a new one, ``sandbox.app``. ``store`` is the URL of an empty one, for
-    tests of what rests on PostgreSQL.
-    """
-    return Sandbox(app, store=store, clock=clock)
-
-
 class Sandbox:
-    """An app on a private store, with a clock that is moved by hand.
+    """An app on a private store, with a clock that is moved by hand: ``with private(app) as …``,
+    or ``async with``.
 
     While it is entered, everything of the app goes to the private store: its jobs' ``submit``, its
-    tickets, its workers. Afterwards the app is as it was.
+    tickets, its workers. Afterwards the app is as it was. Without an app there is a new one,
+    ``sandbox.app``. ``store`` is the URL of an empty one, for tests of what rests on PostgreSQL.
     """
 
     def __init__(
@@ -221,6 +212,9 @@ class Sandbox:
     def _leave(self) -> None:
         assert self._before is not None
         self.app.connections, self._before = self._before, None
+
+
+private = Sandbox  # reads better in a test: `with private(app) as sandbox`
 
 
 class _PrivateConnections(Connections):
