@@ -15,6 +15,7 @@ import pytest
 
 from inturn.cli.jobs import _why
 from inturn.cli.text import short_id
+from inturn.model import worker_events
 from inturn.model.job import AttemptError, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.model.worker import WorkerView
@@ -305,3 +306,16 @@ def test_every_shape_of_json_is_as_the_page_promises(sqlite_cli: Cli) -> None:
     assert set(promised) == set(answers)
     for name, answer in answers.items():
         assert _shape(answer()) == _shape(promised[name]), name
+
+
+def test_every_event_of_a_worker_is_as_the_page_promises() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", SHAPES.read_text(encoding="utf-8"), re.M)
+    promised = {name: set(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
+    events = [one for one in vars(worker_events).values() if isinstance(one, type)]
+    printed = {
+        str(one.__struct_config__.tag): set(one.__struct_fields__) - {"worker"}
+        for one in events
+        if issubclass(one, worker_events.WorkerEvent) and not one.__subclasses__()
+    }
+    printed["stopped"] |= set(worker_events.Counts.__struct_fields__)
+    assert promised == printed
