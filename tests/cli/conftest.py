@@ -17,7 +17,7 @@ from tests.cli.support import Cli, Terminal
 @pytest.fixture(autouse=True)
 def no_store_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Run in an empty folder, with no store in the environment, as wide as nobody says."""
-    for name in ("INTURN_STORE", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("INTURN_APP", "INTURN_STORE", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.setenv(name, "")  # so that what the command sets goes with the test
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -190,7 +190,7 @@ class LocalExecutor:
             return await ticket.result()
         except asyncio.CancelledError:
             if not detached:
-                self._ends.cancel(ticket, "who waited for it was cancelled")
+                self._ends.cancel(ticket, "its caller was cancelled")
             raise
 
     @overload

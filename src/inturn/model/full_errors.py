@@ -59,7 +59,9 @@ class ShardFull(QueueFull):
             where = "the executor, all its shards together,"
         seen = f"{where} holds {self.length} waiting jobs of {self.capacity} that fit"
         if self.length + self.added <= self.capacity:
-            return f"{seen}, and others came first who wait; there is no room for {self.added} more"
+            return (
+                f"{seen}, and others that came first wait; there is no room for {self.added} more"
+            )
         return f"{seen}; there is no room for {self.added} more"
 
     def _advice(self) -> str:

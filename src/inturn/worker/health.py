@@ -213,7 +213,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         raise InvalidSetting(
             f"health cannot be served on {host}:{port}: {error}. Choose another --health-port, or "
-            f"stop who has this one."
+            f"stop the program that has this one."
         ) from error
 
 
