@@ -278,6 +278,7 @@ def test_a_database_without_tables_says_to_migrate(sqlite_cli: Cli, postgres_url
         ran = sqlite_cli("status", store=url)
         assert (ran.code, ran.out) == (3, "")
         assert "`inturn store migrate" in ran.err
+        assert "no tables of inturn yet" in ran.err
         assert sqlite_cli("store", "migrate", store=url).code == 0
         assert sqlite_cli("status", store=url).code == 0
 

@@ -73,9 +73,10 @@ async def check_engine(connection: Connection) -> None:
     check_not_too_new(ENGINE, found, MIGRATIONS)
     version = found.get(ENGINE, Version()).number
     if version < len(MIGRATIONS):
+        older = f"schema version {version}, and this inturn needs {len(MIGRATIONS)}"
         raise SchemaMissing(
-            f"the database has schema version {version} and this inturn needs {len(MIGRATIONS)}. "
-            f"Run `inturn store migrate` or call `migrate()` once."
+            f"the database has {older if version else 'no tables of inturn yet'}. "
+            f"Run `inturn store migrate` with --app or --store, or call `migrate()` once."
         )
     if not await connection.fetchval("select to_regnamespace($1) is not null", FUNCTIONS):
         raise SchemaMissing(
