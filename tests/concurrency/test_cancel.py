@@ -100,16 +100,6 @@ async def test_a_claim_that_began_before_a_cancel_was_committed_respects_it(
     assert await state(store, one) is JobState.CANCELLED
 
 
-async def test_a_cancel_races_with_the_settle_of_a_retry(store: PostgresStore) -> None:
-    """A job that is given back may be cancelled the very next moment, and then does not run."""
-    for turn in range(10):
-        [one, behind] = await enqueue(store, job("a"), job("a"))
-        claims = await claim(store)
-        said, _ = await asyncio.gather(store.cancel(one, by="ann"), done(store, claims))
-        assert said in (JobState.RUNNING, JobState.DONE), turn
-        assert await state(store, behind) is JobState.DONE
-
-
 async def test_a_cancel_meets_a_job_that_is_claimed_and_retried_again_and_again(
     store: PostgresStore,
 ) -> None:

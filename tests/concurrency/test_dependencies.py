@@ -73,31 +73,6 @@ async def test_a_settle_that_is_rolled_back_releases_nothing(
     assert await drain(store, "later") == [later]
 
 
-@keys
-async def test_the_producer_commits_between_claim_and_settle(
-    store: PostgresStore, producer: Opening, key: str | None
-) -> None:
-    [first] = await enqueue(store, job(key))
-    open_one = await producer()
-    [later] = await open_one.enqueue(after(first))
-    claims = await claim(store)
-    await open_one.commit()
-    assert await quickly(claim(store, queue="later")) == []
-    await done(store, claims)
-    assert await drain(store, "later") == [later]
-
-
-async def test_reclaim_alone_releases_it_too(store: PostgresStore, producer: Opening) -> None:
-    [first] = await enqueue(store, job())
-    open_one = await producer()
-    [later] = await open_one.enqueue(after(first))
-    await drain(store)
-    await open_one.commit()
-    await quickly(store.reclaim())
-    assert await state(store, later) is JobState.WAITING
-    assert await drain(store, "later") == [later]
-
-
 async def test_it_waits_for_several_that_end_in_turn(
     store: PostgresStore, producer: Opening
 ) -> None:
@@ -138,18 +113,6 @@ async def test_what_it_waits_for_is_done_and_pruned_before_the_commit(
     view = await store.job(later)
     assert view.state is JobState.DEAD
     assert "pruned" in (view.reason or "")
-
-
-async def test_a_prune_that_keeps_what_is_done_releases_it(
-    store: PostgresStore, producer: Opening
-) -> None:
-    [first] = await enqueue(store, job("a"))
-    open_one = await producer()
-    [later] = await open_one.enqueue(after(first))
-    await drain(store)
-    await open_one.commit()
-    await store.prune()
-    assert await drain(store, "later") == [later]
 
 
 async def test_what_it_waits_for_is_cancelled_before_the_commit(

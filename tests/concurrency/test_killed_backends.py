@@ -9,7 +9,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Literal
-from uuid import UUID
 
 import asyncpg
 import pytest
@@ -145,24 +144,6 @@ async def held_alone(store: PostgresStore) -> list[Claim]:
     claims = await claim(store)
     assert ids(claims) == held
     return claims
-
-
-async def test_a_backend_is_killed_between_the_settling_of_a_turn_and_its_claim(
-    interrupted: Interrupted, reaper: Any
-) -> None:
-    claims = await held_alone(interrupted)
-    late: list[UUID] = []
-
-    async def cut() -> None:
-        late.extend(await enqueue(interrupted, job("b")))
-        await reaper.execute(CUT_ALL)
-
-    interrupted.interrupt = cut
-    settlements = [Settlement.done(one) for one in claims]
-    given = await quickly(interrupted.turn(settlements, "default", jobs_max=9, worker="w1"))
-    assert ids(given) == late
-    assert len(late) == 1
-    assert await state(interrupted, ids(claims)[0]) is JobState.DONE
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable, StoreBusy, StoreFull])

@@ -6,10 +6,8 @@ import asyncio
 
 import pytest
 
-from inturn.model.errors import LeaseLost
 from inturn.policy.settlement import Settlement
 from inturn.store.postgres import store as store_module
-from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import ask, claim, done, enqueue, held_up, ids, job, jobs, quickly
 
@@ -61,17 +59,3 @@ async def test_a_lease_that_is_being_settled_is_not_taken_back(store: PostgresSt
         assert (await quickly(store.reclaim())).leases == 0
     assert ids([one]) == made
     assert await store.extend([one.lease]) == [one.lease]
-
-
-async def test_a_lease_that_was_taken_back_while_it_was_extended_is_fenced(
-    store: PostgresStore,
-) -> None:
-    await enqueue(store, job("a"))
-    [one] = await claim(store, lease_seconds=0.001)
-    await asyncio.sleep(0.01)
-    async with store.transaction() as transaction:
-        await transaction.execute(called("select * from inturn.reclaim(10, null, null)"))
-        assert await quickly(store.extend([one.lease])) == []
-    assert await store.extend([one.lease]) == [one.lease]
-    with pytest.raises(LeaseLost):
-        await done(store, [one])

@@ -61,30 +61,6 @@ async def test_what_a_transaction_sets_for_its_session_ends_with_it(database: st
                 await t.execute(f"create temporary table own{number} (n int)")
 
 
-async def test_who_waits_for_a_connection_gets_the_one_that_is_given_back(database: str) -> None:
-    async with opened(database, connections_max=1, patience_seconds=60) as store:
-        await store.queues()  # leaves the one connection at hand
-        async with asyncio.timeout(40):
-            await asyncio.gather(*(store.queues() for _ in range(20)))
-            async with store.transaction():
-                waiting = asyncio.gather(*(store.queues() for _ in range(5)))
-                await asyncio.sleep(0.05)
-                assert not waiting.done()
-            await waiting
-
-
-async def test_a_connection_that_died_while_it_lay_at_hand_is_not_lent(database: str) -> None:
-    async with opened(database, connections_max=1) as store:
-        await store.queues()
-        with psycopg.connect(database, autocommit=True) as other:
-            other.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where application_name = 'inturn' and datname = current_database()"
-            )
-        async with asyncio.timeout(40):
-            assert ids(await claim(store)) == []
-
-
 async def test_a_store_that_is_closed_finishes_what_is_under_way(database: str) -> None:
     store = PostgresStore(database, connections_max=3)
     await store.open()
@@ -152,17 +128,6 @@ async def test_a_pool_that_others_keep_busy_says_so_after_a_while(database: str)
                 async with store.transaction():
                     pass
         assert await quickly(store.queues()) == []
-
-
-async def test_a_url_says_how_many_connections_a_store_may_have(database: str) -> None:
-    store = connect(f"{database}?connections_max=12&application_name=shop")
-    await store.open()
-    try:
-        async with contextlib.AsyncExitStack() as stack:
-            for _ in range(12):
-                await quickly(stack.enter_async_context(store.transaction()))
-    finally:
-        await store.close()
 
 
 async def test_a_job_that_was_cut_off_and_then_finds_no_connection_may_be_committed(

@@ -15,7 +15,7 @@ from inturn.policy.settlement import Settlement
 from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.conftest import migrate
-from tests.concurrency.support import ask, claim, done, drain, enqueue, ids, job, sound
+from tests.concurrency.support import claim, done, drain, enqueue, ids, job, sound
 
 
 @pytest_asyncio.fixture(params=["repeatable read", "serializable"])
@@ -74,15 +74,6 @@ async def test_a_transaction_of_the_store_is_read_committed(strict: str) -> None
             await transaction.settle([Settlement.done(claimed)], worker="w1")
             await transaction.enqueue([job("b", queue="new")])
         await sound(store)
-    finally:
-        await store.close()
-
-
-async def test_a_store_without_a_pooler_sets_the_level_of_its_sessions(strict: str) -> None:
-    store = PostgresStore(strict)
-    await store.open()
-    try:
-        assert await ask(store, "show default_transaction_isolation") == "read committed"
     finally:
         await store.close()
 

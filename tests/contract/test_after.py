@@ -21,11 +21,9 @@ from tests.contract.support import (
     claim_one,
     done,
     enqueue,
-    fail,
     ids,
     job,
     jobs,
-    release,
     run_all,
     settle,
     state,
@@ -51,19 +49,6 @@ async def test_a_job_waits_for_every_one_of_its_set_whichever_is_done_last(
         assert firsts[number] not in (await store.job(ticket.id)).waits_for
     assert await state(store, ticket.id) is JobState.WAITING
     assert ids(await claim(store)) == [ticket.id]
-
-
-async def test_a_chain_runs_in_order(store: Store) -> None:
-    batch = [job(queue="q0")]
-    for number in range(1, 6):
-        batch.append(job(queue=f"q{number % 2}", after=frozenset({batch[-1].id})))
-    await store.enqueue(batch)
-    ran = []
-    for _ in range(6):
-        claims = await claim(store, queue="q0") + await claim(store, queue="q1")
-        ran += ids(claims)
-        await settle(store, done(claims))
-    assert ran == [one.id for one in batch]
 
 
 async def test_a_missing_dependency_is_an_error_and_nothing_is_stored(
@@ -171,17 +156,6 @@ async def test_a_dependency_that_is_not_done_blocks(store: Store, wanted: JobSta
     view = await store.job(later)
     assert (view.state, view.waits_for) == (JobState.BLOCKED, (held,))
     assert await claim(store) == []
-
-
-async def test_a_failed_and_a_released_dependency_keep_blocking(store: Store) -> None:
-    [first] = await enqueue(store, job())
-    [later] = await enqueue(store, job(after=frozenset({first})))
-    await settle(store, fail(await claim_one(store), delay=0))
-    assert await state(store, later) is JobState.BLOCKED
-    await settle(store, release([await claim_one(store)]))
-    assert await state(store, later) is JobState.BLOCKED
-    await settle(store, done([await claim_one(store)]))
-    assert await state(store, later) is JobState.WAITING
 
 
 async def test_a_dead_dependency_keeps_blocking_and_releases_when_it_is_retried_and_done(

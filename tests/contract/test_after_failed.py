@@ -12,12 +12,11 @@ from uuid import UUID
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import BadInput, DependencyCycle, UnknownDependency
+from inturn.model.errors import BadInput, DependencyCycle
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.store import Store
 from tests.contract.support import (
-    NOWHERE,
     bring_to,
     bury,
     claim,
@@ -25,7 +24,6 @@ from tests.contract.support import (
     done,
     enqueue,
     fail,
-    ids,
     is_postgres,
     job,
     queue_status,
@@ -171,14 +169,6 @@ async def test_a_reaction_to_several_runs_at_the_first_failure_and_at_no_other(
     assert await store.check() == []
 
 
-async def test_a_death_and_an_end_in_one_call_let_the_reaction_run(store: Store) -> None:
-    firsts = await enqueue(store, job(queue=FIRST, key="a"), job(queue=FIRST, key="b"))
-    [reacts] = await enqueue(store, reaction(*firsts))
-    one, other = await claim(store, queue=FIRST)
-    await settle(store, [*bury(one), *done([other])])
-    assert await run_all(store) == [reacts]
-
-
 async def test_a_reaction_runs_although_what_died_was_retried_and_done_before_it_was_let_in(
     store: Store,
 ) -> None:
@@ -241,15 +231,6 @@ async def test_who_waits_for_a_reaction_that_is_not_needed_waits_for_a_cancelled
     assert view.reason.startswith(f"waits for job {needless.id}, which was cancelled, for nothing")
 
 
-async def test_a_needless_reaction_and_what_follows_it_come_in_one_batch(store: Store) -> None:
-    finished = await bring_to(store, JobState.DONE, queue=FIRST)
-    needless = reaction(finished)
-    follows, reacts = job(after=frozenset({needless.id})), reaction(needless.id)
-    await store.enqueue([needless, follows, reacts])
-    assert await run_all(store) == [reacts.id]
-    assert await state(store, follows.id) is JobState.DEAD
-
-
 async def test_a_cancelled_reaction_does_not_run(store: Store) -> None:
     [first] = await enqueue(store, job(queue=FIRST))
     [early, late] = await enqueue(store, reaction(first), reaction(first))
@@ -272,14 +253,6 @@ async def test_a_death_that_is_taken_back_lets_nobody_in(store: Store) -> None:
     assert await run_all(store) == []
     await settle(store, done([claimed]))
     assert await run_all(store) == []
-
-
-async def test_a_missing_job_to_react_to_is_an_error_and_nothing_is_stored(store: Store) -> None:
-    """(000-05)"""
-    before = await stored(store)
-    with pytest.raises(UnknownDependency, match=str(NOWHERE)):
-        await store.enqueue([job(), reaction(NOWHERE)])
-    assert await stored(store) == before
 
 
 async def test_a_reaction_waits_for_failures_and_for_nothing_else(store: Store) -> None:
@@ -342,13 +315,3 @@ async def test_check_finds_a_reaction_that_was_forgotten(store: Store) -> None:
     await raw(store, "delete from @reacting")
     said = "\n".join(await store.check())
     assert f"job {reacts} reacts to job {first}, which is dead, and yet waits" in said
-
-
-async def test_a_claim_of_another_queue_lets_a_reaction_in(store: Store) -> None:
-    [first] = await enqueue(store, job(queue=FIRST, key="a"))
-    [reacts] = await enqueue(store, reaction(first))
-    await settle(store, bury(await claim_one(store, queue=FIRST)))
-    await store.enqueue([job(queue="third")])
-    await claim(store, queue="third")
-    assert await state(store, reacts) is JobState.WAITING
-    assert ids(await claim(store)) == [reacts]

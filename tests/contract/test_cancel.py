@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.store import Store
 from tests.contract.support import (
-    NOWHERE,
     bring_to,
     broken,
     bury,
@@ -64,11 +62,6 @@ async def test_it_is_too_late_to_cancel(store: Store, key: str | None, wanted: J
     assert await store.cancel(made, by="ann") is wanted
     assert await store.job(made) == before
     assert await stored(store) == rows
-
-
-async def test_a_job_that_never_was_cannot_be_cancelled(store: Store) -> None:
-    with pytest.raises(UnknownJob, match=str(NOWHERE)):
-        await store.cancel(NOWHERE, by="ann")
 
 
 @KEYS

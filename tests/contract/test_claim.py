@@ -13,7 +13,6 @@ import pytest
 
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
-from inturn.policy.verdict import Done
 from inturn.store.store import Store
 from tests.contract.support import (
     broken,
@@ -29,7 +28,6 @@ from tests.contract.support import (
     run_all,
     settle,
     states,
-    verdicts,
 )
 
 
@@ -58,18 +56,6 @@ async def test_a_claim_of_an_unkeyed_job(store: Store, clock: ManualClock) -> No
     assert view.leased_until == lease.until
 
 
-async def test_a_drained_queue_gives_nothing(store: Store) -> None:
-    await enqueue(store, job(key="a"), job())
-    await run_all(store)
-    assert await claim(store) == []
-    assert await claim(store) == []
-
-
-async def test_a_queue_gives_only_its_own_jobs(store: Store) -> None:
-    [mine, _] = await enqueue(store, job(queue="q"), job(queue="other"))
-    assert ids(await claim(store, queue="q")) == [mine]
-
-
 async def test_a_keyed_lane_gives_its_head_and_the_jobs_right_behind_it(store: Store) -> None:
     made = await enqueue(store, *jobs(5, key="a"))
     [claimed] = await claim(store, 3)
@@ -89,13 +75,6 @@ async def test_a_keyed_lane_is_in_one_workers_hands_at_a_time(
     assert await claim(other_store, worker="w2") == []
     await settle(store, done(first))
     assert ids(await claim(other_store, worker="w2")) == made[2:]
-    assert await claim(store) == []
-
-
-async def test_a_lane_stays_leased_until_its_whole_run_is_settled(store: Store) -> None:
-    await enqueue(store, *jobs(3, key="a"))
-    [claimed] = await claim(store, 2)
-    await settle(store, [verdicts(claimed, Done())])
     assert await claim(store) == []
 
 
@@ -138,13 +117,6 @@ async def test_no_more_jobs_come_than_were_asked_for(store: Store) -> None:
         left -= len(ids(claims))
         assert all(one.jobs for one in claims)
         await settle(store, done(claims))
-
-
-async def test_a_claim_takes_from_as_many_lanes_as_it_needs(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"), *jobs(2, key="b"), *jobs(2, key="c"))
-    claims = await claim(store, 4)
-    assert ids(claims) == made[:4]
-    assert [one.lease.key for one in claims] == ["a", "b"]
 
 
 async def test_the_leases_of_one_claim_share_a_token_and_tokens_go_up(store: Store) -> None:
@@ -257,12 +229,3 @@ async def test_unkeyed_jobs_that_one_producer_sends_one_after_another_come_oldes
         made += await enqueue(store, *jobs(3))
         clock.advance(0.01)
     assert await run_all(store, jobs_max=4) == made
-
-
-async def test_work_that_arrives_behind_a_leased_run_waits_for_it(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    first = await claim(store)
-    [later] = await enqueue(store, job(key="a"))
-    assert await claim(store) == []
-    await settle(store, done(first))
-    assert ids(await claim(store)) == [later]

@@ -17,7 +17,6 @@ from tests.contract.support import (
     claim,
     done,
     enqueue,
-    ids,
     job,
     run_all,
     settle,
@@ -122,12 +121,6 @@ async def test_options_that_are_not_the_work_do_not_conflict(store: Store) -> No
     assert (ticket.id, ticket.duplicate) == (first, True)
 
 
-async def test_dedupe_keys_are_each_queues_own(store: Store) -> None:
-    one, two = await store.enqueue([job(dedupe="d"), job(dedupe="d", queue="other", payload="2")])
-    assert one.id != two.id
-    assert not two.duplicate
-
-
 async def test_a_dedupe_key_is_free_again_when_its_window_is_over(
     store: Store, clock: ManualClock
 ) -> None:
@@ -144,27 +137,12 @@ async def test_a_dedupe_key_is_free_again_when_its_window_is_over(
     assert (again.id, again.duplicate) == (ticket.id, True)
 
 
-async def test_a_duplicate_does_not_prolong_the_window(store: Store, clock: ManualClock) -> None:
-    [first] = await enqueue(store, job(dedupe="d", dedupe_seconds=10))
-    for _ in range(3):
-        clock.advance(4)
-        [ticket] = await store.enqueue([job(dedupe="d", dedupe_seconds=10)])
-    assert ticket.id != first
-
-
 async def test_the_window_outlives_the_job(store: Store) -> None:
     [first] = await enqueue(store, job(dedupe="d"))
     await settle(store, done(await claim(store)))
     [ticket] = await store.enqueue([job(dedupe="d")])
     assert (ticket.id, ticket.duplicate) == (first, True)
     assert await claim(store) == []
-
-
-async def test_a_keyed_duplicate_leaves_no_gap_in_its_lane(store: Store) -> None:
-    await enqueue(store, job(key="a", dedupe="d"))
-    tickets = await store.enqueue([job(key="a", dedupe="d"), job(key="a")])
-    assert tickets[1].position == 2
-    assert ids(await claim(store)) == [ticket.id for ticket in tickets]
 
 
 async def test_a_duplicate_in_a_batch_stands_for_the_first_where_others_wait_for_it(

@@ -62,24 +62,6 @@ async def test_a_delayed_job_joins_the_tail_of_its_lane(store: Store, clock: Man
     assert claims[0].jobs[2].position == 3
 
 
-async def test_a_delayed_job_holds_back_no_one(store: Store) -> None:
-    await enqueue(store, job(key="a", delay_seconds=10))
-    plain = await enqueue(store, *jobs(2, key="a"))
-    assert await run_all(store) == plain
-
-
-async def test_a_delayed_job_waits_behind_a_lease_on_its_lane(
-    store: Store, clock: ManualClock
-) -> None:
-    [delayed] = await enqueue(store, job(key="a", delay_seconds=10))
-    await enqueue(store, job(key="a"))
-    claims = await claim(store, lease_seconds=100)
-    clock.advance(10)
-    assert await claim(store) == []
-    await settle(store, done(claims))
-    assert ids(await claim(store)) == [delayed]
-
-
 async def test_delayed_jobs_of_a_key_run_in_the_order_they_are_due(
     store: Store, clock: ManualClock
 ) -> None:

@@ -32,12 +32,6 @@ async def test_jobs_of_a_key_get_positions_without_gaps(store: Store) -> None:
     assert len({ticket.lane for ticket in first + second}) == 1
 
 
-async def test_the_same_key_in_another_queue_is_another_lane(store: Store) -> None:
-    one, two = await store.enqueue([job(key="a"), job(key="a", queue="other")])
-    assert one.lane != two.lane
-    assert one.position == two.position == 1
-
-
 async def test_tickets_come_in_the_order_of_the_batch(store: Store) -> None:
     batch = [job(key=key, queue=queue) for queue in ("q", "p") for key in ("b", "a", None, "b")]
     tickets = await store.enqueue(batch)

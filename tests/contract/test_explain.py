@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from inturn.model.clock import ManualClock
-from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.worker import WorkerView
 from inturn.store.store import Store
 from tests.contract.support import (
-    NOWHERE,
     bring_to,
     bury,
     claim,
@@ -40,11 +36,6 @@ async def test_every_state_is_explained(store: Store) -> None:
             await says(
                 store, await bring_to(store, wanted, queue=f"{wanted} {key or 'plain'}", key=key)
             )
-
-
-async def test_a_job_that_never_was_is_unknown(store: Store) -> None:
-    with pytest.raises(UnknownJob, match=str(NOWHERE)):
-        await store.explain(NOWHERE)
 
 
 async def test_a_running_job_names_its_worker(store: Store) -> None:

@@ -17,10 +17,7 @@ from tests.contract.support import (
     claim_one,
     done,
     enqueue,
-    fail,
-    ids,
     job,
-    jobs,
     settle,
     state,
 )
@@ -78,14 +75,6 @@ async def test_a_lease_that_ran_out_but_was_not_reclaimed_is_extended(
     await settle(store, done([claimed]))
 
 
-@KEYS
-async def test_a_settled_lease_is_lost(store: Store, key: str | None) -> None:
-    await enqueue(store, job(key=key))
-    claimed = await claim_one(store)
-    await settle(store, done([claimed]))
-    assert await store.extend([claimed.lease]) == [claimed.lease]
-
-
 async def test_of_one_claims_leases_only_the_settled_lane_is_lost(store: Store) -> None:
     await enqueue(store, job(key="a"), job(key="b"), job(key="c"))
     first, second, third = await claim(store)
@@ -107,17 +96,3 @@ async def test_a_run_that_is_settled_is_lost_although_another_lease_has_its_lane
     await settle(store, done([settled]))
     leases = [settled.lease, kept.lease, other.lease]
     assert await store.extend(leases) == [settled.lease]
-
-
-async def test_leases_of_many_claims_are_extended_together(
-    store: Store, clock: ManualClock
-) -> None:
-    await enqueue(store, *jobs(4), job(key="a"), job(key="b"))
-    await settle(store, fail(await claim_one(store), delay=0))
-    claims = [await claim_one(store) for _ in range(6)]
-    clock.advance(20)
-    assert await store.extend([one.lease for one in claims]) == []
-    clock.advance(20)
-    assert (await store.reclaim()).leases == 0
-    await settle(store, done(claims))
-    assert len(ids(claims)) == 6

@@ -58,17 +58,6 @@ async def test_a_known_id_is_known_in_every_state(store: Store, wanted: JobState
     assert await stored(store) == before
 
 
-async def test_another_spelling_or_other_options_are_the_same_work(store: Store) -> None:
-    one = first()
-    [ticket] = await store.enqueue([one])
-    for same in (
-        msgspec.structs.replace(one, payload='{ "to": "\\u00e9", "n": 1 }'),
-        msgspec.structs.replace(one, priority=5, attempts_max=1),
-    ):
-        assert await store.enqueue([same]) == [ticket]
-    assert (await store.job(one.id)).job.payload == one.payload
-
-
 async def test_in_a_transaction_it_is_the_same(store: Store) -> None:
     one = first()
     [ticket] = await store.enqueue([one])

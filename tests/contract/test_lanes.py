@@ -31,7 +31,6 @@ from tests.contract.support import (
     settle,
     state,
     states,
-    stored,
 )
 
 HALT = QueueSettings(on_dead=OnDead.HALT)
@@ -74,15 +73,6 @@ async def test_a_retry_that_comes_due_in_a_paused_lane_waits_for_it(
     assert ids(await claim(store)) == [made]
 
 
-async def test_pausing_and_resuming_twice_is_pausing_and_resuming_once(store: Store) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await store.pause("default", key="a", by="ann")
-    await store.pause("default", key="a", by="ben")
-    await store.resume("default", key="a")
-    await store.resume("default", key="a")
-    assert ids(await claim(store)) == [made]
-
-
 async def test_a_lane_that_is_not_there_cannot_be_paused_or_resumed(store: Store) -> None:
     await enqueue(store, job(key="a"))
     for queue, key in [("default", "b"), ("other", "a")]:
@@ -113,19 +103,6 @@ async def test_a_dead_head_halts_its_lane_if_the_queue_says_so(
     assert await state(store, later) is JobState.WAITING
     status = await queue_status(store)
     assert (status.halted, status.dead) == (1, 1)
-
-
-async def test_a_failing_head_halts_its_lane_when_its_attempts_are_spent(
-    store: Store,
-) -> None:
-    """(003-07)"""
-    await store.configure("default", HALT)
-    made = await enqueue(store, *jobs(2, key="a", attempts_max=2))
-    for _ in range(2):
-        assert (await lane(store, "a")).halted_job is None
-        await settle(store, fail(await claim_one(store), delay=0))
-    assert (await lane(store, "a")).halted_job == made[0]
-    assert await claim(store) == []
 
 
 async def test_a_dead_head_is_skipped_only_onto_the_list_of_dead_letters(
@@ -182,19 +159,6 @@ async def test_a_halted_lanes_head_is_dropped_for_good(store: Store) -> None:
     assert view.reason == "dropped by ann"
     assert (await store.dead_letters()).rows == ()
     assert await run_all(store) == [made[1]]
-
-
-@pytest.mark.parametrize("verb", ["retry", "skip", "drop"])
-async def test_deciding_twice_is_refused(store: Store, verb: str) -> None:
-    await store.configure("default", HALT)
-    made = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, bury(await claim_one(store)))
-    await decide(store, verb, "a")
-    before = await stored(store)
-    with pytest.raises(NotHalted, match="'a'"):
-        await decide(store, verb, "a")
-    assert await stored(store) == before
-    assert await run_all(store) == (made if verb == "retry" else made[1:])
 
 
 @pytest.mark.parametrize("verb", ["retry", "skip", "drop"])

@@ -147,22 +147,6 @@ async def test_a_database_without_tables_is_refused_and_left_as_it_is(
         await store.close()
 
 
-@SQLITE
-async def test_a_new_file_is_made_with_its_tables(empty_url: str, clock: ManualClock) -> None:
-    store = connect(empty_url, clock=clock)
-    try:
-        await store.open()
-        [made] = await enqueue(store, job())
-    finally:
-        await store.close()
-    again = connect(empty_url, clock=clock)
-    try:
-        await again.open()
-        assert ids(await claim(again)) == [made]
-    finally:
-        await again.close()
-
-
 @pytest.mark.parametrize(
     ("statement", "named"),
     [
@@ -197,15 +181,6 @@ async def made_by_someone_else(url: str, statement: str) -> None:
     await connection.execute("create schema inturn")
     await connection.execute(statement.replace("@", "inturn."))
     await connection.close()
-
-
-async def test_a_store_may_be_closed_twice_and_before_it_was_opened(empty_url: str) -> None:
-    store = connect(empty_url)
-    await store.close()
-    await store.migrate()
-    await store.open()
-    await store.close()
-    await store.close()
 
 
 async def test_what_was_accepted_is_there_when_the_store_is_opened_again(

@@ -6,7 +6,7 @@ import pytest
 
 from inturn.model.errors import BadInput
 from inturn.store.store import Store
-from tests.contract.support import enqueue, job, run_all, stored
+from tests.contract.support import enqueue, job, run_all
 
 ENDINGS = [
     "commit",
@@ -31,12 +31,6 @@ async def test_a_statement_that_ends_the_transaction_is_refused(
     assert await run_all(store) == [made]
 
 
-async def test_what_came_before_it_is_taken_back_with_the_block(store: Store) -> None:
-    with pytest.raises(BadInput):
-        await accept_and_execute(store, "commit")
-    assert (await stored(store))["job"] == 0
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -48,10 +42,4 @@ async def test_what_came_before_it_is_taken_back_with_the_block(store: Store) ->
 )
 async def test_a_statement_that_only_mentions_it_is_fine(store: Store, statement: str) -> None:
     async with store.transaction() as transaction:
-        await transaction.execute(statement)
-
-
-async def accept_and_execute(store: Store, statement: str) -> None:
-    async with store.transaction() as transaction:
-        await transaction.enqueue([job()])
         await transaction.execute(statement)

@@ -65,14 +65,6 @@ async def test_a_lost_lease_says_nothing_more(
     assert (said.fraction, said.note) == (0.1, "again")
 
 
-async def test_a_settled_lease_says_nothing_more(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    claimed = await claim_one(store)
-    await settle(store, done([claimed]))
-    with pytest.raises(LeaseLost):
-        await store.progress(claimed.lease, made, fraction=1)
-
-
 async def test_what_was_said_of_jobs_that_run_no_more_is_pruned(store: Store) -> None:
     [first] = await enqueue(store, job(key="a"))
     [second] = await enqueue(store, job(key="b"))

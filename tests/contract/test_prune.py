@@ -62,14 +62,6 @@ async def test_a_done_job_is_kept_for_its_queues_time_from_the_first_prune_that_
 
 
 @KEYS
-async def test_a_done_job_that_is_not_kept_goes_at_once(store: Store, key: str | None) -> None:
-    await store.configure("default", QueueSettings(keep_done_seconds=0))
-    made = await bring_to(store, JobState.DONE, key=key)
-    assert (await store.prune()).jobs == 1
-    assert await is_gone(store, made)
-
-
-@KEYS
 @pytest.mark.parametrize(
     "wanted", [one for one in JobState if one not in (JobState.DONE, JobState.CANCELLED)]
 )
@@ -199,22 +191,3 @@ async def test_dead_letters_are_never_pruned(store: Store, clock: ManualClock) -
         await store.prune()
     [letter] = (await store.dead_letters()).rows
     assert letter.job.payload == "[7]"
-
-
-async def test_pruning_again_and_again_takes_everything_once(
-    store: Store, clock: ManualClock
-) -> None:
-    await store.configure("default", QueueSettings(keep_done_seconds=50))
-    taken = 0
-    for _ in range(10):
-        await enqueue(store, job(key="a"), job())
-        await run_all(store)
-        clock.advance(10)
-        taken += (await store.prune()).jobs
-        assert await store.check() == []
-    clock.advance(1_000)
-    taken += (await store.prune()).jobs
-    clock.advance(1_000)
-    taken += (await store.prune()).jobs
-    assert taken == 20
-    assert await rows_of(store, "job") == {"job": 0}

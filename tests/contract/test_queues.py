@@ -159,18 +159,6 @@ async def test_a_full_queue_refuses_and_says_how_full_it_is(store: Store) -> Non
         await store.enqueue([job(queue="mail")])
 
 
-async def test_a_full_queue_takes_jobs_again_when_it_has_drained(store: Store) -> None:
-    await store.configure("mail", QueueSettings(depth_max=2))
-    await enqueue(store, *jobs(2, queue="mail"))
-    claims = await claim(store, 1, queue="mail")
-    await enqueue(store, job(queue="mail"))
-    with pytest.raises(QueueFull):
-        await enqueue(store, job(queue="mail"))
-    await settle(store, done(claims))
-    await run_all(store, queue="mail")
-    assert len(await enqueue(store, *jobs(2, queue="mail"))) == 2
-
-
 @pytest.mark.parametrize("wanted", [JobState.BLOCKED, JobState.SCHEDULED, JobState.RETRYING])
 async def test_jobs_that_wait_elsewhere_count_towards_the_depth(
     store: Store, wanted: JobState

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.model.worker import DURATION_BOUNDS_SECONDS, WorkerView
 from inturn.policy.settlement import Outcome, Settlement
@@ -52,12 +51,6 @@ async def test_a_job_says_where_it_is(
     assert bool(view.waits_for) is (wanted is JobState.BLOCKED)
     assert len(view.errors) == (1 if wanted in (JobState.RETRYING, JobState.DEAD) else 0)
     assert not view.suspect
-
-
-async def test_a_job_that_never_was_is_unknown(store: Store) -> None:
-    await enqueue(store, job())
-    with pytest.raises(UnknownJob, match=str(NOWHERE)):
-        await store.job(NOWHERE)
 
 
 @KEYS

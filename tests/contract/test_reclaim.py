@@ -105,20 +105,6 @@ async def test_reclaimed_jobs_are_suspects_and_leased_alone(
     assert await claim(store) == []
 
 
-async def test_behind_its_suspects_a_lane_gives_many_again(
-    store: Store, clock: ManualClock
-) -> None:
-    made = await enqueue(store, *jobs(6, key="a"))
-    await claim(store, 2)
-    await die(store, clock)
-    for suspect in made[:2]:
-        [claimed] = await claim(store)
-        assert (ids([claimed]), claimed.lease.alone) == ([suspect], True)
-        await settle(store, done([claimed]))
-    [claimed] = await claim(store)
-    assert (ids([claimed]), claimed.lease.alone) == (made[2:], False)
-
-
 @KEYS
 async def test_what_was_settled_is_not_reclaimed(
     store: Store, clock: ManualClock, key: str | None
@@ -129,15 +115,6 @@ async def test_what_was_settled_is_not_reclaimed(
     assert await die(store, clock) == Reclaimed(leases=1, suspects=2, buried=0)
     assert await states(store, made) == [JobState.DONE] * 2 + [JobState.WAITING] * 2
     assert sorted(await run_all(store)) == made[2:]
-
-
-async def test_the_hole_in_a_reclaimed_open_run_is_kept(store: Store, clock: ManualClock) -> None:
-    made = await enqueue(store, *jobs(4))
-    [claimed] = await claim(store)
-    outcomes = [Outcome(claimed.jobs[index], Done()) for index in (1, 3)]
-    await settle(store, [Settlement(claimed.lease, outcomes)])
-    await die(store, clock)
-    assert sorted(await run_all(store)) == [made[0], made[2]]
 
 
 @KEYS
@@ -208,18 +185,6 @@ async def test_both_stores_wait_after_a_crash_as_the_policy_says(
         clock.advance(delay.total_seconds())
     await run_all(store)
     assert await states(store, [keyed, unkeyed]) == [JobState.DONE] * 2
-
-
-@KEYS
-async def test_a_job_with_one_attempt_is_buried_when_its_worker_died_once(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    await enqueue(store, job(key=key, attempts_max=1))
-    for buried in (0, 1):  # the first time it was not leased as one that is alone
-        await claim_one(store)
-        assert (await die(store, clock)).buried == buried
-    [letter] = (await store.dead_letters()).rows
-    assert letter.reason == "its worker died once while running it alone"
 
 
 async def test_a_halting_lane_halts_on_a_job_that_kills_its_worker(

@@ -17,12 +17,9 @@ from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Done
 from inturn.store.store import Store
 from tests.contract.support import (
-    NOWHERE,
     claim,
     claim_one,
-    done,
     enqueue,
-    fail,
     job,
     jobs,
     settle,
@@ -47,13 +44,6 @@ async def test_a_result_is_kept_exactly_as_it_was_said(
     assert await state(store, made) is JobState.DONE
 
 
-async def test_a_job_without_a_result_has_none(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    await settle(store, done(await claim(store)))
-    assert await store.result(made) is None
-    assert await store.result(NOWHERE) is None
-
-
 @KEYS
 async def test_a_result_that_could_not_be_kept_is_said_to_be_lost(
     store: Store, other_store: Store, clock: ManualClock, key: str | None
@@ -66,13 +56,6 @@ async def test_a_result_that_could_not_be_kept_is_said_to_be_lost(
     assert await state(store, made) is JobState.DONE
     clock.advance(61)
     assert await store.result(made) is None
-
-
-async def test_a_retried_jobs_result_is_kept(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=0))
-    await settle(store, [verdicts(await claim_one(store), Done("42"))])
-    assert await store.result(made) == "42"
 
 
 @pytest.mark.parametrize("seconds", [0.5, None, 100_000.0])

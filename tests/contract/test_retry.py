@@ -12,7 +12,6 @@ import pytest
 from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
-from inturn.policy.verdict import Done, Retry
 from inturn.store.store import Store
 from tests.contract.support import (
     attempts,
@@ -27,7 +26,6 @@ from tests.contract.support import (
     run_all,
     settle,
     state,
-    verdicts,
 )
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -125,33 +123,6 @@ async def test_an_uncounted_attempt_is_given_back_as_often_as_need_be(
 
 
 @KEYS
-async def test_a_retry_without_delay_is_claimable_at_once(store: Store, key: str | None) -> None:
-    [made] = await enqueue(store, job(key=key))
-    await settle(store, fail(await claim_one(store), delay=0))
-    claimed = await claim_one(store)
-    assert (ids([claimed]), attempts([claimed])) == ([made], [2])
-
-
-@KEYS
-async def test_every_error_is_kept_with_its_time_worker_and_attempt(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    [made] = await enqueue(store, job(key=key))
-    times = []
-    for number in (1, 2, 3):
-        claimed = await claim_one(store, worker=f"w{number}")
-        clock.advance(0.25)
-        times.append(clock.now())
-        await store.settle(fail(claimed, delay=1, error=f"boom {number}"), worker=f"w{number}")
-        clock.advance(1)
-    errors = (await store.job(made)).errors
-    assert [error.error for error in errors] == ["boom 1", "boom 2", "boom 3"]
-    assert [error.worker for error in errors] == ["w1", "w2", "w3"]
-    assert [error.attempt for error in errors] == [1, 2, 3]
-    assert [error.at for error in errors] == times
-
-
-@KEYS
 async def test_an_error_is_kept_whatever_it_is_made_of(store: Store, key: str | None) -> None:
     [made] = await enqueue(store, job(key=key))
     nasty = 'nul \x00, lone \ud800, "quotes", back\\slash, 日本語 🎈\n' + "x" * 20_000
@@ -160,15 +131,3 @@ async def test_an_error_is_kept_whatever_it_is_made_of(store: Store, key: str | 
     assert error.error.startswith('nul \\0, lone \\ud800, "quotes", back\\slash, 日本語 🎈\n')
     assert len(error.error) == bounds.ERROR_CHARS_MAX
     assert error.error.endswith("x…")
-
-
-async def test_a_failure_in_the_middle_of_a_run_keeps_the_order(
-    store: Store, clock: ManualClock
-) -> None:
-    made = await enqueue(store, *jobs(4, key="a"))
-    [claimed] = await claim(store)
-    await settle(store, [verdicts(claimed, Done(), Retry(3, "boom"))])
-    assert await claim(store) == []
-    clock.advance(3)
-    claims = await claim(store)
-    assert (ids(claims), attempts(claims)) == (made[1:], [2, 1, 1])

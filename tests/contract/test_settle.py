@@ -18,7 +18,6 @@ from tests.contract.support import (
     EVERY_VERDICT,
     attempts,
     broken,
-    bury,
     claim,
     claim_one,
     done,
@@ -27,7 +26,6 @@ from tests.contract.support import (
     ids,
     job,
     jobs,
-    queue_status,
     release,
     rows_of,
     run_all,
@@ -39,15 +37,6 @@ from tests.contract.support import (
 )
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-
-
-@KEYS
-async def test_a_job_that_is_done_is_done(store: Store, key: str | None) -> None:
-    made = await enqueue(store, *jobs(2, key=key))
-    await settle(store, done(await claim(store)))
-    assert await states(store, made) == [JobState.DONE] * 2
-    assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
-    assert (await queue_status(store)).running == 0
 
 
 @KEYS
@@ -85,28 +74,6 @@ async def test_a_keyed_lanes_jobs_are_settled_from_the_head_on(store: Store) -> 
     with pytest.raises(LeaseLost):
         await settle(store, [holed])
     assert await states(store, made) == [JobState.RUNNING] * 3
-
-
-@pytest.mark.parametrize("first", [Retry(1, "boom"), Bury("hopeless"), Release()])
-async def test_nothing_overtakes_a_keyed_job_that_was_not_done(
-    store: Store, first: Verdict
-) -> None:
-    made = await enqueue(store, *jobs(2, key="a"))
-    [claimed] = await claim(store)
-    with pytest.raises(OutOfOrder, match="'a'"):
-        await settle(store, [verdicts(claimed, first, Done())])
-    assert await states(store, made) == [JobState.RUNNING] * 2
-
-
-@KEYS
-async def test_outcomes_out_of_their_order_are_refused(store: Store, key: str | None) -> None:
-    made = await enqueue(store, *jobs(2, key=key))
-    [claimed] = await claim(store)
-    one, two = (Outcome(leased, Done()) for leased in claimed.jobs)
-    for outcomes in ([two, one], [one, one]):
-        with pytest.raises(OutOfOrder):
-            await settle(store, [Settlement(claimed.lease, outcomes)])
-    assert await states(store, made) == [JobState.RUNNING] * 2
 
 
 @KEYS
@@ -256,13 +223,6 @@ async def test_a_keyed_run_ends_where_a_job_was_not_done(
     assert await run_all(store) == left
 
 
-async def test_what_follows_a_failure_in_a_keyed_run_may_be_released_by_name(store: Store) -> None:
-    made = await enqueue(store, *jobs(3, key="a"))
-    [claimed] = await claim(store)
-    await settle(store, [verdicts(claimed, Retry(0, "boom"), Release(), Release())])
-    assert await run_all(store) == made
-
-
 async def test_an_open_run_takes_every_verdict_at_once(store: Store) -> None:
     made = await enqueue(store, *jobs(4))
     [claimed] = await claim(store)
@@ -300,15 +260,6 @@ async def test_a_settle_that_breaks_off_leaves_the_jobs_leased(
     assert await states(store, made) == [JobState.RUNNING] * 3
     await settle(store, done(claims))
     assert await states(store, made) == [JobState.DONE] * 3
-
-
-@KEYS
-async def test_a_buried_job_is_dead_and_the_rest_goes_on(store: Store, key: str | None) -> None:
-    made = await enqueue(store, *jobs(3, key=key))
-    [claimed] = await claim(store, 1)
-    await settle(store, bury(claimed))
-    assert await state(store, made[0]) is JobState.DEAD
-    assert await run_all(store) == made[1:]
 
 
 @pytest.mark.parametrize(

@@ -191,23 +191,6 @@ async def test_a_job_may_wait_for_the_one_that_is_settled_beside_it(store: Store
     assert ids(await claim(store)) == [second]
 
 
-async def test_settling_in_a_transaction_releases_what_waited(store: Store) -> None:
-    [first] = await enqueue(store, job())
-    [second] = await enqueue(store, job(key="a", after=frozenset({first})))
-    claims = await claim(store)
-    async with store.transaction() as transaction:
-        await settle(transaction, done(claims))
-    assert ids(await claim(store)) == [second]
-
-
-async def test_a_statement_gives_its_rows(store: Store, own: str) -> None:
-    async with store.transaction() as transaction:
-        assert await transaction.execute("insert into effect (what) values ('b'), ('a')") == []
-        rows = await transaction.execute("select what, 1 from effect order by what")
-        assert [tuple(row) for row in rows] == [("a", 1), ("b", 1)]
-        assert await transaction.execute("select what from effect where what = 'z'") == []
-
-
 async def test_transactions_at_once_do_not_mix(store: Store, other_store: Store, own: str) -> None:
     async def write(mine: Store, number: int) -> None:
         with suppress(Oops):

@@ -13,7 +13,7 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.errors import InturnError, LeaseLost, OutOfOrder, WrongJob
 from inturn.model.job import JobState
-from inturn.model.lane import LaneState, OnDead, QueueSettings
+from inturn.model.lane import OnDead, QueueSettings
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
@@ -22,16 +22,12 @@ from tests.contract.support import (
     EVERY_VERDICT,
     attempts,
     broken,
-    bury,
     claim,
-    claim_one,
     done,
     enqueue,
-    fail,
     ids,
     job,
     jobs,
-    lane,
     queue_status,
     release,
     rows_of,
@@ -61,26 +57,6 @@ async def test_the_next_jobs_come_with_the_settling_of_those_before(
         ran += ids(claims)
     assert ran == made
     assert await rows_of(store, "lease", "run") == {"lease": 0, "run": 0}
-
-
-@KEYS
-async def test_what_a_turn_gives_is_leased_to_the_worker(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    made = await enqueue(store, *jobs(2, key=key))
-    before = await claim_one(store)
-    clock.advance(1)
-    [claimed] = await turn(store, done([before]), worker="me", lease_seconds=12.5)
-    assert (ids([claimed]), attempts([claimed])) == (made[1:], [1])
-    assert claimed.lease.token > before.lease.token
-    assert claimed.lease.until == clock.now() + timedelta(seconds=12.5)
-    view = await store.job(made[1])
-    assert (view.state, view.worker) == (JobState.RUNNING, "me")
-    assert view.leased_until == claimed.lease.until
-    with pytest.raises(LeaseLost):
-        await turn(store, done([before]))
-    await settle(store, done([claimed]))
-    assert await states(store, made) == [JobState.DONE] * 2
 
 
 async def test_a_turn_without_settlements_is_a_claim(store: Store) -> None:
@@ -117,64 +93,6 @@ async def test_a_turn_settles_in_one_queue_and_claims_from_another(store: Store)
     claims = await turn(store, done(await claim(store, 1, queue="p")), queue="q")
     assert (ids(claims), [one.lease.queue for one in claims]) == ([others], ["q"])
     assert await state(store, mine) is JobState.DONE
-
-
-async def test_a_turn_settles_leases_of_every_sort(store: Store) -> None:
-    [again] = await enqueue(store, job())
-    await settle(store, fail(await claim_one(store), delay=0))
-    made = await enqueue(store, job(key="a"), job(key="b"), job())
-    claims = await claim(store)
-    assert sorted(ids(claims)) == sorted([again, *made])
-    later = await enqueue(store, job(key="b"), job(), job(key="a"))
-    assert sorted(ids(await turn(store, done(claims)))) == sorted(later)
-    assert await states(store, [again, *made]) == [JobState.DONE] * 4
-
-
-@KEYS
-async def test_delayed_jobs_that_are_due_come_with_a_turn(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    first, later, soon = await enqueue(
-        store, job(key="a"), job(key=key, delay_seconds=60), job(key=key, delay_seconds=10)
-    )
-    claims = await claim(store)
-    assert ids(claims) == [first]
-    clock.advance(10)
-    claims = await turn(store, done(claims))
-    assert ids(claims) == [soon]
-    clock.advance(50)
-    assert ids(await turn(store, done(claims))) == [later]
-
-
-@KEYS
-async def test_jobs_that_waited_for_what_a_turn_settles_come_with_it(
-    store: Store, key: str | None
-) -> None:
-    [first] = await enqueue(store, job(key="a"))
-    after = await enqueue(store, *jobs(2, key=key, after=frozenset({first})))
-    claims = await claim(store)
-    assert ids(claims) == [first]
-    assert sorted(ids(await turn(store, done(claims)))) == sorted(after)
-
-
-async def test_a_lane_that_a_turn_halts_gives_nothing(store: Store) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    dead, held = await enqueue(store, *jobs(2, key="a"))
-    assert await turn(store, bury(await claim_one(store))) == []
-    assert (await lane(store, "a")).state is LaneState.HALTED
-    assert await states(store, [dead, held]) == [JobState.DEAD, JobState.WAITING]
-
-
-@KEYS
-async def test_what_a_turn_leaves_out_stays_leased(store: Store, key: str | None) -> None:
-    made = await enqueue(store, *jobs(4, key=key))
-    [claimed] = await claim(store, 3)
-    claims = await turn(store, [verdicts(claimed, Done())])
-    assert ids(claims) == ([] if key else made[3:])
-    assert await states(store, made[:3]) == [JobState.DONE, JobState.RUNNING, JobState.RUNNING]
-    rest = [Outcome(leased, Done()) for leased in claimed.jobs[1:]]
-    claims += await turn(store, [Settlement(claimed.lease, rest)])
-    assert ids(claims) == made[3:]
 
 
 @KEYS

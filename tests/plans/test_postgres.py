@@ -92,24 +92,6 @@ async def test_a_claim_passes_over_no_lane_whose_worker_died(connection: Any) ->
     assert looked_at <= 300
 
 
-async def test_a_claim_of_some_kinds_looks_at_the_lanes_before_it_and_at_no_others(
-    connection: Any,
-) -> None:
-    """Known to cost more than one of all kinds: 5,000 lanes of another kind stand before."""
-    async with counted(connection):
-        await connection.execute(
-            "update inturn.lane set kind = 'other' where id in (select id "
-            "from inturn.lane where queue = 'wide' and rank_at is not null "
-            "order by rank_at limit 5000)"
-        )
-        before = await lane_entries(connection)
-        claims = await claim(connection, "wide", 20, kinds=["k"])
-        looked_at = await lane_entries(connection) - before
-    assert count(claims) == 20
-    # Each of the 5,000 four times, its dead version included; there are 100,000 lanes.
-    assert looked_at <= 22_000
-
-
 async def lane_entries(connection: Any) -> int:
     looked_at: int = await connection.fetchval(
         "select sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint from pg_index "
@@ -393,17 +375,6 @@ async def test_what_a_person_reads_touches_little_of_the_log(
         assert touched.seq_scans["job"] == 0, name
         assert touched.rows("job") <= log_rows_max, name
         assert touched.all_rows() <= rows_max, name
-
-
-async def test_a_done_batch_settles_in_one_go(connection: Any) -> None:
-    """The whole round trip of 1,000 jobs of one key: as many rows of the log, and no more."""
-    async with counted(connection) as touched:
-        claims = await claim(connection, "hot", 1000)
-        settling = check_settlements([Settlement.done(one) for one in claims], "w")
-        await settle(connection, settling, None)
-    assert touched.walked() == []
-    assert touched.rows("job") <= 2500
-    assert touched.rows("lane") <= 50
 
 
 async def test_names_are_compared_byte_by_byte_in_every_index(connection: Any) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from uuid import UUID
 
 from inturn.model.ids import Ids, is_version_7, new_id
-from inturn.model.job import NewJob
 
 
 def test_ids_are_version_7_of_rfc_9562() -> None:
@@ -22,13 +20,6 @@ def test_ids_are_version_7_of_rfc_9562() -> None:
         assert made.variant == uuid.RFC_4122
         assert UUID(str(made)) == made
         assert len(str(made)) == 36
-
-
-def test_an_id_begins_with_the_time() -> None:
-    """(003-01)"""
-    before = time.time_ns() // 1_000_000
-    millis = Ids().next().int >> 80
-    assert before <= millis <= time.time_ns() // 1_000_000
 
 
 def test_ids_go_up_strictly_within_a_process() -> None:
@@ -63,12 +54,6 @@ def test_ids_of_many_threads_are_all_different_and_each_thread_sees_them_go_up()
         thread.join()
     assert all(mine == sorted(mine) for mine in seen)
     assert len({one for mine in seen for one in mine}) == 16_000
-
-
-def test_a_job_has_an_id_before_it_is_accepted() -> None:
-    one, two = NewJob(kind="k"), NewJob(kind="k")
-    assert is_version_7(one.id)
-    assert one.id < two.id
 
 
 FORKED = """

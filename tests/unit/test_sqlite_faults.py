@@ -74,19 +74,6 @@ async def test_a_file_locked_by_another_process_is_busy_and_nothing_is_lost(
     await store.close()
 
 
-async def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "work.db"
-    store = SqliteStore(str(path), busy_seconds=60)
-    await store.open()
-    with locked_by_another(path):
-        accepting = asyncio.ensure_future(store.enqueue([NewJob(kind="k")]))
-        await asyncio.sleep(0.2)
-        assert not accepting.done()
-    await accepting
-    assert await drained(store) == 1
-    await store.close()
-
-
 async def test_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room(
     tmp_path: Path,
 ) -> None:

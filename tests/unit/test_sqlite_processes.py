@@ -120,12 +120,3 @@ async def test_a_waiter_is_woken_when_a_delayed_job_is_due(store: SqliteStore) -
     assert await waiting is True
     assert time.monotonic() - begun > 0.19
     assert len(await store.claim("default", jobs_max=1, worker="w")) == 1
-
-
-async def test_closing_wakes_those_who_wait(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "work.db"))
-    await store.open()
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=60))
-    await asyncio.sleep(0.02)
-    await store.close()
-    assert await asyncio.wait_for(waiting, 60) is False

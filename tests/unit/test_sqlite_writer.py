@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import LeaseLost, QueueFull, StoreError, StoreUnavailable
-from inturn.model.job import JobState, NewJob
+from inturn.model.errors import QueueFull, StoreError, StoreUnavailable
+from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
-from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
 from inturn.store.sqlite.store import SqliteStore
 
@@ -126,21 +125,6 @@ async def test_a_store_that_is_closed_says_so(tmp_path: Path) -> None:
     await store.open()
     assert await waiting(store) == 20
     await store.close()
-
-
-async def test_a_call_that_fails_half_way_leaves_nothing_of_it_in_the_shared_commit(
-    store: SqliteStore,
-) -> None:
-    await store.enqueue([NewJob(kind="k", key=key) for key in ("a", "b")])
-    kept, lost = await store.claim("default", jobs_max=2, worker="w")
-    await store.settle([Settlement.done(lost)], worker="w")
-    both = [Settlement.done(kept), Settlement.done(lost)]
-    verbs: list[Any] = [store.enqueue([NewJob(kind="k")]) for _ in range(20)]
-    verbs.insert(10, store.settle(both, worker="w"))
-    answers = await asyncio.gather(*verbs, return_exceptions=True)
-    assert [type(one) for one in answers if isinstance(one, Exception)] == [LeaseLost]
-    assert (await store.job(kept.jobs[0].id)).state is JobState.RUNNING
-    assert await waiting(store) == 20
 
 
 @pytest.mark.parametrize(("option", "level"), [("", 2), ("?synchronous=normal", 1)])

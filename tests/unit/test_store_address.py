@@ -7,8 +7,6 @@ import pytest
 from inturn.model.errors import InvalidStoreURL
 from inturn.queue.app import App
 from inturn.store.address import connect
-from inturn.store.postgres.store import PostgresStore
-from inturn.store.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize("url", ["sqlite:///", "sqlite:///?synchronous=normal"])
@@ -36,31 +34,6 @@ async def test_a_refusal_does_not_give_a_password_away() -> None:
     with pytest.raises(InvalidStoreURL) as refused:
         await connect("postgresql://u:secret@h:bad/d").open()
     assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://",
-        "postgres://user:p%40ss@host:5433/database",
-        "postgresql://a:1,b:65535/d",
-        "postgresql://[::1]:5432/d",
-        "postgresql:///d?host=/tmp&port=5433&user=me",
-        "postgresql://%2Ftmp/d",
-        "postgresql://h/d?sslmode=verify-full&sslrootcert=/ca.pem",
-        "postgresql://h/d?pooler=transaction&application_name=shop",
-        "postgresql://h/d?target_session_attrs=read-write",
-    ],
-)
-def test_an_address_of_postgresql_leads_there(url: str) -> None:
-    assert isinstance(connect(url), PostgresStore)
-
-
-@pytest.mark.parametrize("options", ["", "?", "?synchronous=full", "?synchronous=normal"])
-def test_an_address_of_sqlite_leads_there(options: str) -> None:
-    store = connect(f"sqlite:///work.db{options}")
-    assert isinstance(store, SqliteStore)
-    assert store.path == "work.db"
 
 
 @pytest.mark.parametrize(

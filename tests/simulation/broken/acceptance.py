@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from inturn.model.errors import InturnError
 from inturn.model.job import NewJob, Ticket
-from inturn.model.lane import QueueSettings
-from inturn.policy.settlement import Settlement
 from tests.simulation.broken.store import Broken
 
 
@@ -30,28 +27,6 @@ class LosesJobs(Broken):
     def _is_lost(self, job: NewJob, jobs: Sequence[NewJob]) -> bool:
         plain = job.key is None and job.dedupe is None and not job.waits_for() and not job.round
         return plain and not any(job.id in other.waits_for() for other in jobs)
-
-
-class LosesDeadLetters(Broken):
-    """Prunes dead letters together with what is done."""
-
-    checker = "loss"
-
-    async def prune(self) -> Any:
-        await self.sql(
-            "delete from dead where id not in (select halted_job from lane where halted_at > 0) "
-            "and id not in (select on_job from waits)"
-        )
-        return await self.store.prune()
-
-
-class ForgetsTooEarly(Broken):
-    """Keeps done jobs no longer than to the next prune, whatever the queue's settings."""
-
-    checker = "loss"
-
-    async def configure(self, queue: str, settings: QueueSettings) -> None:
-        await self.store.configure(queue, msgspec.structs.replace(settings, keep_done_seconds=0.0))
 
 
 class GivesOneAttemptMore(Broken):
@@ -76,19 +51,6 @@ class IgnoresAfter(Broken):
         )
 
 
-class WaitsForOneOnly(Broken):
-    """Lets a job in when the first of those it waits for is done."""
-
-    checker, seed = "dependencies", 3
-
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
-        await self.sql(
-            "delete from waits where not on_failure and exists (select 1 from waits as other "
-            "where other.job = waits.job and other.on_job < waits.on_job)"
-        )
-        await self.store.settle(settlements, worker=worker)
-
-
 class ForgetsDedupe(Broken):
     """Accepts a dedupe key again while its window lasts."""
 
@@ -96,16 +58,6 @@ class ForgetsDedupe(Broken):
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         await self.sql("delete from dedupe")
-        return await self.store.enqueue(jobs)
-
-
-class NeverForgetsDedupe(Broken):
-    """Takes a dedupe key as used when its window is over."""
-
-    checker = "dedupe"
-
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        await self.sql("update dedupe set until = 9000000000000000")
         return await self.store.enqueue(jobs)
 
 

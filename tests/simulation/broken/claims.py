@@ -48,27 +48,6 @@ class ReversesRuns(Broken):
         ]
 
 
-class SwapsPlaces(SpoilsClaims):
-    """Lets the second job of a keyed lane change places with the first."""
-
-    checker = "order"
-    statements = (
-        "create temp table if not exists swapped (lane integer, a integer, b integer)",
-        "delete from swapped",
-        "insert into swapped select lane.id, cursor, cursor + 1 from lane join tail on "
-        "tail.lane = lane.id where key is not null and token is null and halted_at is null "
-        "and head_attempt = 0 and suspect_last < head and tail.last = cursor + 1 "
-        "and lane.id not in (select lane from cancelled where lane is not null) "
-        "and (select count(distinct kind || ' ' || round || ' ' || enqueued_at || ' ' || priority) "
-        "from job where lane = lane.id and position >= cursor) = 1",
-        "update job set position = 1000000 where (lane, position) in (select lane, a from swapped)",
-        "update job set position = position - 1 "
-        "where (lane, position) in (select lane, b from swapped)",
-        "update job set position = (select b from swapped where lane = job.lane) "
-        "where position = 1000000",
-    )
-
-
 class LeasesLanesTwice(Broken):
     """Lets a keyed lane be claimed while a worker has its head."""
 

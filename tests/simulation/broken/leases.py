@@ -7,66 +7,11 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from inturn.model.errors import LeaseLost
 from inturn.model.lease import Claim, Lease, Reclaimed
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done
 from inturn.store.store import Store
 from tests.simulation.broken.store import Broken, SpoilsClaims
-
-
-class TakesDoneTwice(Broken):
-    """Says yes when a worker says once more that its jobs are done."""
-
-    checker = "duplicates"
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._done: set[tuple[int, UUID]] = set()
-
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
-        said = {
-            (settlement.lease.token, outcome.job.id)
-            for settlement in settlements
-            for outcome in settlement.outcomes
-        }
-        if said <= self._done:
-            return
-        await self.store.settle(settlements, worker=worker)
-        self._done |= {
-            (settlement.lease.token, outcome.job.id)
-            for settlement in settlements
-            for outcome in settlement.outcomes
-            if isinstance(outcome.verdict, Done)
-        }
-
-
-class ForgetsWhatATurnSettles(Broken):
-    """Takes a turn for a claim, as if what came with it had been settled before."""
-
-    checker, seed = "leases", 2
-
-    async def turn(
-        self, settlements: Sequence[Settlement], queue: str, **options: Any
-    ) -> list[Claim]:
-        return await self.store.turn([], queue, **options)
-
-
-class ClaimsInARefusedTurn(Broken):
-    """Claims although what was to be settled is refused, and tells nobody."""
-
-    checker, seed = "leases", 5
-
-    async def turn(
-        self, settlements: Sequence[Settlement], queue: str, **options: Any
-    ) -> list[Claim]:
-        try:
-            return await self.store.turn(settlements, queue, **options)
-        except LeaseLost:
-            await self.store.claim(queue, **options)
-            raise
 
 
 class RemembersClaims(Broken):
@@ -132,31 +77,6 @@ class RefusesItsHolder(Broken):
         await self.store.settle(settlements, worker=worker)
 
 
-class CountsTokensDown(Broken):
-    """Gives out tokens that go down."""
-
-    checker = "fencing"
-
-    async def claim(self, queue: str, **options: Any) -> list[Claim]:
-        claims = await self.store.claim(queue, **options)
-        return [Claim(lease=self._turned(claim.lease), jobs=claim.jobs) for claim in claims]
-
-    async def settle(self, settlements: Sequence[Settlement], *, worker: str) -> None:
-        inner = [Settlement(self._turned(one.lease), one.outcomes) for one in settlements]
-        try:
-            await self.store.settle(inner, worker=worker)
-        except LeaseLost as error:
-            raise LeaseLost([1_000_000 - token for token in error.tokens]) from error
-
-    async def extend(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[Lease]:
-        inner = [self._turned(lease) for lease in leases]
-        lost = await self.store.extend(inner, lease_seconds=lease_seconds)
-        return [self._turned(lease) for lease in lost]
-
-    def _turned(self, lease: Lease) -> Lease:
-        return msgspec.structs.replace(lease, token=1_000_000 - lease.token)
-
-
 class ExtendsNothing(Broken):
     """Says that leases were prolonged, and lets them run out."""
 
@@ -173,16 +93,6 @@ class ReclaimsLate(Broken):
 
     async def reclaim(self, *, leases_max: int = 100) -> Reclaimed:
         return Reclaimed()
-
-
-class ForgetsAttempts(SpoilsClaims):
-    """Counts no failed attempt."""
-
-    checker = "attempts"
-    statements = (
-        "update parked set attempt = 0 where token is null",
-        "update lane set head_attempt = 0 where token is null",
-    )
 
 
 class LeasesSuspectsInCompany(SpoilsClaims):
@@ -205,24 +115,3 @@ class ChargesBystanders(Broken):
             "and head_attempt = 0 and active",
         )
         return reclaimed
-
-
-class BuriesBystanders(Broken):
-    """Buries what was under a lost lease together with the job that killed the worker."""
-
-    checker = "suspects"
-
-    async def jobs(self, **options: Any) -> Any:
-        """Do it at the last moment, before those who wait for the dead do not come to their end."""
-        queues = await self.sql(
-            "select distinct queue from parked "
-            "where suspect and attempt = 0 and rank_at is not null and round = 0"
-        )
-        for (queue,) in queues:
-            for claim in await self.store.claim(queue, jobs_max=1, worker="gravedigger"):
-                settlement = Settlement.release(claim)
-                if claim.lease.alone and claim.lease.key is None and claim.jobs[0].attempt == 1:
-                    outcomes = [Outcome(job, Bury("its worker died")) for job in claim.jobs]
-                    settlement = Settlement(claim.lease, outcomes)
-                await self.store.settle([settlement], worker="gravedigger")
-        return await self.store.jobs(**options)
