@@ -10,7 +10,6 @@ import asyncio
 import pytest
 
 from inturn.model.clock import ManualClock
-from inturn.model.ids import is_version_7
 from inturn.store.store import Store
 from tests.contract.support import (
     broken,
@@ -41,7 +40,7 @@ async def test_tickets_come_in_the_order_of_the_batch(store: Store) -> None:
 
 async def test_a_ticket_has_a_version_7_id(store: Store) -> None:
     """(003-01)"""
-    assert all(is_version_7(one) for one in await enqueue(store, *jobs(10)))
+    assert all(one.version == 7 for one in await enqueue(store, *jobs(10)))
 
 
 async def test_ids_go_up_while_the_clock_goes_back(store: Store, clock: ManualClock) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inturn.model import bounds
-from inturn.policy.drain import come_back_seconds
+from inturn.policy.limits import come_back_seconds
 
 LOW, HIGH = bounds.COME_BACK_SECONDS_MIN, bounds.COME_BACK_SECONDS_MAX
 

@@ -13,8 +13,6 @@ import uuid_utils
 
 from inturn.model.forks import in_forked_child
 
-_VERSION_AND_VARIANT = (0xF << 76) | (0x3 << 62)
-_VERSION_7 = (0x7 << 76) | (0x2 << 62)
 _RANDOM_LOW = (1 << 62) - 1
 
 
@@ -84,8 +82,3 @@ in_forked_child(_begin_anew)
 def new_id() -> UUID:
     """Return a new id of this process."""
     return _process_ids.next()
-
-
-def is_version_7(value: UUID) -> bool:
-    """Say whether a UUID has the version and variant bits of RFC 9562 version 7."""
-    return value.int & _VERSION_AND_VARIANT == _VERSION_7

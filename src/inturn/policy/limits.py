@@ -1,10 +1,12 @@
-"""The limits of a queue over all workers, and what code says of its settings."""
+"""The limits of a queue, when to come back to a full one, and what code says of its settings."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from inturn.model import bounds
 from inturn.model.lane import QueueSettings
 
 
@@ -33,3 +35,14 @@ def changed_settings(written: Mapping[str, Any], declared: Mapping[str, Any]) ->
     if changed.keys() & {"rate", "rate_seconds"}:  # two halves of one number
         changed |= {name: declared[name] for name in ("rate", "rate_seconds")}
     return changed
+
+
+def come_back_seconds(excess: int, *, settled: int, within_seconds: float) -> int:
+    """Return in how many seconds a queue that settled so many lately should have room for more.
+
+    ``excess`` is by how many jobs its bound would have been passed.
+    """
+    if settled <= 0:
+        return bounds.COME_BACK_SECONDS_DEFAULT
+    seconds = math.ceil(excess * max(within_seconds, 1.0) / settled)
+    return min(max(seconds, bounds.COME_BACK_SECONDS_MIN), bounds.COME_BACK_SECONDS_MAX)

@@ -5,7 +5,6 @@ from __future__ import annotations
 YOUNG_SECONDS = 10.0
 RESTART_SECONDS_MIN = 0.1
 RESTART_SECONDS_MAX = 30.0
-AWAY_SECONDS = 3.0  # between two starts of one that found no store: nothing is wrong with it
 
 
 def died_young(lived_seconds: float, deaths: int) -> int:

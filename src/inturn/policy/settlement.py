@@ -114,11 +114,6 @@ def check_settlement(settlement: Settlement) -> None:
             stopped = stopped or type(verdict) is not Done
 
 
-def gives_back_rest(lease: Lease, outcome: Outcome) -> bool:
-    """Whether what became of a job gives back those behind it: nothing overtakes in its lane."""
-    return type(outcome.verdict) is not Done and lease.is_keyed
-
-
 def check_volume(settlements: Iterable[Settlement]) -> None:
     """Refuse more results and errors than one call may carry. For those that were checked."""
     chars = 0

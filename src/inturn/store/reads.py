@@ -1,5 +1,7 @@
 """The store's reading verbs: one job and many, lanes, queues, workers, statistics, the time."""
 
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -110,11 +112,9 @@ class Reads(Engine):
         Costs a look at each lane that has work, and none at the jobs in it. On PostgreSQL the lanes
         of a queue that has more than 1,000 are counted at most once a second.
         """
-        raise NotImplementedError
 
     async def workers(self) -> list[WorkerView]:
         """Return the workers that were heard of lately, the latest first."""
-        raise NotImplementedError
 
     async def stats(self, queue: str, *, since: datetime) -> list[Stat]:
         """Return what was settled per kind and minute since a time."""
@@ -124,4 +124,3 @@ class Reads(Engine):
 
     async def now(self) -> datetime:
         """Return the store's time."""
-        raise NotImplementedError

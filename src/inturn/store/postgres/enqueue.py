@@ -15,7 +15,7 @@ from inturn.model import bounds
 from inturn.model.errors import JobConflict, QueueFull
 from inturn.model.job import NewJob, Ticket
 from inturn.policy.dedupe import is_same_work
-from inturn.policy.drain import come_back_seconds
+from inturn.policy.limits import come_back_seconds
 from inturn.store.postgres.claim import SEPARATOR
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import called, query

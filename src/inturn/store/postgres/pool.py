@@ -7,13 +7,13 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
 from inturn.store.postgres.faults import GONE, crossed, is_crossed, told, told_connecting
-from inturn.store.postgres.url import read_url
 
 Answer = TypeVar("Answer")
 Connection = Any
@@ -27,6 +27,9 @@ AT_HAND_MAX = 4
 """So many connections are kept ready for the next verb, spared the pool's own accounts, which cost
 a verb about 0.06 ms: a task, a proxy and two turns of the loop. The rest goes back to the pool,
 which closes what is idle."""
+
+
+CONNECTIONS_MAX = 10_000
 
 
 # What every verb goes through is a class with two methods: a generator takes several times as long.
@@ -355,3 +358,41 @@ def _trouble_of(error: Exception, before: str | None) -> str | None:
     if isinstance(error, GONE):
         return str(error) or type(error).__name__
     return None if isinstance(error, asyncpg.PostgresError) else before  # one that it answered
+
+
+class Address(NamedTuple):
+    """What the URL of a store says: to asyncpg, and to us."""
+
+    url: str  # as asyncpg takes it
+    pooler: bool  # it says ``pooler=transaction``
+    connections_max: int | None
+    application_name: str
+
+
+def read_url(url: str) -> Address:
+    """Take our own options out of a URL; what is left is asyncpg's to check."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidStoreURL(f"the store's address cannot be read: {error}.") from error
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    pooler, connections_max = options.pop("pooler", None), options.pop("connections_max", None)
+    if pooler not in (None, "transaction"):
+        raise InvalidStoreURL(
+            f"the store's address has pooler={pooler!r}, which may only be transaction."
+        )
+    if pooler or connections_max is not None:
+        url = urlunsplit(parts._replace(query=urlencode(options)))
+    name = options.get("application_name") or "inturn"
+    return Address(url, pooler is not None, _number_of_connections(connections_max), name)
+
+
+def _number_of_connections(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= CONNECTIONS_MAX):
+        raise InvalidStoreURL(
+            f"the store's address has connections_max={text!r}; it is a number from 1 to "
+            f"{CONNECTIONS_MAX}."
+        )
+    return int(text)

@@ -2,7 +2,9 @@
 
 Each version's functions are in a PostgreSQL schema of their own, so that programs of several
 versions work on one database. In files and in code a function is called ``inturn.claim(``: a name
-with its bracket right behind it, where a table's has a space.
+with its bracket right behind it, where a table's has a space. Where a function says
+``set plans = by_index``, its plans look rows up by index, and are made once a session: tables that
+are empty when that happens would have the planner walk them ever after.
 """
 
 from __future__ import annotations
@@ -15,13 +17,18 @@ from importlib import resources
 _home = resources.files(__package__)
 
 _COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*")
+_BY_INDEX = " ".join(
+    ["set plan_cache_mode = force_generic_plan"]
+    + [f"set enable_{way} = off" for way in ("seqscan", "hashjoin", "mergejoin", "bitmapscan")]
+)
 _CALLED = re.compile(r"\binturn\.(?=\w+\()")
 
 
 def _functions_text() -> str:
     files = sorted((_home / "functions").iterdir(), key=lambda file: file.name)
     texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
-    return _COMMENT.sub(lambda found: found[1] or "", "\n".join(texts))
+    text = _COMMENT.sub(lambda found: found[1] or "", "\n".join(texts))
+    return text.replace("set plans = by_index", _BY_INDEX)
 
 
 _FUNCTIONS_TEXT = _functions_text()

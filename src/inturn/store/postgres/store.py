@@ -12,7 +12,7 @@ from uuid import UUID
 
 import asyncpg
 
-from inturn.model.admissible import check_jobs, listed
+from inturn.model.admissible import listed
 from inturn.model.clock import Clock
 from inturn.model.errors import StoreError
 from inturn.model.job import DeadLetter, JobState, JobView, NewJob, Ticket
@@ -136,11 +136,8 @@ class PostgresStore(Store):
         await self.make_queues(job.queue for job in jobs)
         return await own_connection.accept(connection, jobs, self._now())
 
-    def enqueue_sync(self, jobs: Iterable[NewJob], *, connection: Any) -> list[Ticket]:
-        """Accept jobs on the caller's own connection, on the thread that this is called on."""
-        jobs = listed("jobs", jobs)
-        check_jobs(jobs)
-        return own_connection.accept_sync(connection, jobs, self._now()) if jobs else []
+    def _enqueue_sync(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
+        return own_connection.accept_sync(connection, jobs, self._now())
 
     async def make_queues(self, queues: Iterable[str]) -> None:
         """Make queues that are not there yet."""

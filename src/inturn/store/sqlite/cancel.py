@@ -8,8 +8,8 @@ from uuid import UUID
 from inturn.model.errors import UnknownJob
 from inturn.model.job import JobState
 from inturn.store.sqlite import lane_row
+from inturn.store.sqlite.dependents import forsake
 from inturn.store.sqlite.enqueue import state_of
-from inturn.store.sqlite.forsake import forsake
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import made_queue
 from inturn.store.sqlite.rows import Micros

@@ -11,9 +11,8 @@ import msgspec
 from inturn.model import bounds
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Wish
-from inturn.store.sqlite import dependents, lane_row, limits
-from inturn.store.sqlite.enqueue import append
-from inturn.store.sqlite.lane_row import LaneRow
+from inturn.store.sqlite import dependents, lane_row
+from inturn.store.sqlite.lane_row import LaneRow, append
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import QueueRow, find_queue
 from inturn.store.sqlite.rows import (
@@ -49,7 +48,7 @@ def claim(
     row = row or find_queue(connection, wish.queue)
     if row is None or row.paused_at is not None:
         return [], woken(connection, wish.queue)
-    dependents.admit_rest(connection, now)
+    dependents.recheck(connection, now)
     wake(connection, now, row)
     claimer = Claimer(
         connection=connection,
@@ -61,7 +60,7 @@ def claim(
     )
     jobs_max = places = wish.jobs_max
     if row.is_limited:
-        places = limits.places(connection, now, row)
+        places = _places(connection, now, row)
         jobs_max = min(jobs_max, places)
     claims = _claim_suspects(claimer, min(wish.suspects_max, jobs_max))
     room = jobs_max - len(claims)
@@ -75,7 +74,7 @@ def claim(
         claims += [*ahead, *runs, *behind]
     if row.is_limited:
         started = sum(len(one.jobs) for one in claims)
-        limits.start(connection, now, row, started)
+        _note_starts(connection, now, row, started)
         if started == places and woken_before is not None:
             statement = "update depth set woken = ? where queue = ?"
             connection.execute(statement, (woken_before, row.name))
@@ -322,10 +321,10 @@ def wake(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> None:
             if not delayed
         ],
     )
-    _join(connection, queue, [id for id, delayed, *_ in due if delayed])
+    _move_due(connection, queue, [id for id, delayed, *_ in due if delayed])
 
 
-def _join(connection: sqlite3.Connection, queue: QueueRow, delayed: list[bytes]) -> None:
+def _move_due(connection: sqlite3.Connection, queue: QueueRow, delayed: list[bytes]) -> None:
     """Let delayed jobs join their lanes, in the order they became due."""
     whole = []
     for id in delayed:
@@ -333,3 +332,39 @@ def _join(connection: sqlite3.Connection, queue: QueueRow, delayed: list[bytes])
         whole.append(WholeJob(*row))
     connection.executemany("delete from parked where id = ?", [(id,) for id in delayed])
     append(connection, whole, {queue.name: queue})
+
+
+def _places(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> int:
+    """Return how many jobs of a queue with limits may start now."""
+    left: list[int] = []
+    if queue.running_max is not None:
+        statement = "select coalesce(sum(unsettled), 0) from lease where queue = ? and limited"
+        left.append(queue.running_max - connection.execute(statement, (queue.name,)).fetchone()[0])
+    if queue.rate is not None and queue.rate_seconds is not None:
+        since = now - micros_of_seconds(queue.rate_seconds)
+        left.append(queue.rate - queue.starts + _pass_starts(connection, queue.name, since))
+    return max(0, min(left))
+
+
+def _note_starts(connection: sqlite3.Connection, now: Micros, queue: QueueRow, jobs: int) -> None:
+    """Note that jobs of a queue with a rate start now."""
+    if queue.rate is not None and jobs:
+        connection.execute(
+            "insert into start (queue, started_at, jobs) values (?, ?, ?) "
+            "on conflict (queue, started_at) do update set jobs = jobs + excluded.jobs",
+            (queue.name, now, jobs),
+        )
+        connection.execute(
+            "update queue set starts = starts + ? where name = ?", (jobs, queue.name)
+        )
+
+
+def _pass_starts(connection: sqlite3.Connection, queue: str, since: Micros) -> int:
+    """Forget the starts that the window has passed; return how many they were."""
+    passed = connection.execute(
+        "delete from start where queue = ? and started_at <= ? returning jobs", (queue, since)
+    ).fetchall()
+    count: int = sum(jobs for [jobs] in passed)
+    if count:
+        connection.execute("update queue set starts = starts - ? where name = ?", (count, queue))
+    return count

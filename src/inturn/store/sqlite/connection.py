@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -111,30 +109,6 @@ def use_wal(connection: sqlite3.Connection, path: str, busy_seconds: float) -> N
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.005)
-
-
-async def opened_aside(opens: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """Open a connection on a thread, and close it if nobody waits for it any more."""
-    lock = threading.Lock()
-    is_waited_for = True
-    opened: list[sqlite3.Connection] = []
-
-    def open_aside() -> sqlite3.Connection:
-        connection = opens()
-        with lock:
-            opened.append(connection)
-            if not is_waited_for:
-                connection.close()
-        return connection
-
-    try:
-        return await asyncio.to_thread(open_aside)
-    except BaseException:
-        with lock:
-            is_waited_for = False
-            for connection in opened:
-                connection.close()
-        raise
 
 
 def open_checked(

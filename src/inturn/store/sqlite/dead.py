@@ -10,8 +10,7 @@ from inturn.model.job import DeadLetter
 from inturn.store.paging import Asked, Page, decode_cursor, encode_cursor
 from inturn.store.sqlite import lane_row
 from inturn.store.sqlite.cancel import drop
-from inturn.store.sqlite.enqueue import append
-from inturn.store.sqlite.lane_row import LaneRow
+from inturn.store.sqlite.lane_row import LaneRow, append
 from inturn.store.sqlite.lanes import decide_lane
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.queues import QueueRow, made_queue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import SECOND, Micros
@@ -25,14 +25,6 @@ class Slice(NamedTuple):
 
     taken: Counter[str]
     after: int | None
-
-
-class Step(Protocol):
-    """One sort of what is taken away, a slice at a time."""
-
-    def __call__(self, connection: sqlite3.Connection, now: Micros, *, after: int) -> Slice:
-        """Take a slice, of lanes behind one if it is of lanes."""
-        ...
 
 
 def mark(connection: sqlite3.Connection, now: Micros, *, after: int) -> Slice:
@@ -96,7 +88,7 @@ def prune_rest(connection: sqlite3.Connection, now: Micros, *, after: int) -> Sl
     return Slice(taken, None)
 
 
-STEPS: tuple[Step, ...] = (mark, prune_jobs, prune_lanes, prune_expired, prune_rest)
+STEPS = (mark, prune_jobs, prune_lanes, prune_expired, prune_rest)
 
 
 def _last_lane(connection: sqlite3.Connection, table: str, column: str, after: int) -> int | None:

@@ -49,7 +49,7 @@ def reclaim(
             suspects += sum(lost.suspect_lane(lane) for lane in keyed)
             suspects += lost.suspect_runs() + lost.suspect_parked()
         connection.execute("delete from lease where token = ?", (token,))
-    dependents.admit_rest(connection, now)
+    dependents.recheck(connection, now)
     return Reclaimed(leases=len(expired), suspects=suspects, buried=buried)
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import msgspec
 
+from inturn.model import bounds
 from inturn.model.job import AttemptError, Job
-from inturn.policy import history
 
 Micros = int
 SECOND: Micros = 1_000_000
@@ -78,8 +78,16 @@ def errors_of(kept: str | None) -> tuple[AttemptError, ...]:
 
 
 def with_error(kept: str | None, added: AttemptError) -> str:
-    """Return the kept JSON list with one more error at its end."""
-    return msgspec.json.encode(history.with_error(errors_of(kept), added)).decode()
+    """Return the kept JSON list with one more error, and without its first if it is full.
+
+    A traceback is kept of the first error kept and of the last: those between are mostly the same,
+    and a history is written again with each attempt. The same stands in the PostgreSQL function
+    ``inturn.with_error``; the contract suite compares the two stores.
+    """
+    errors = errors_of(kept)
+    if len(errors) > 1:
+        errors = (*errors[:-1], msgspec.structs.replace(errors[-1], traceback=None))
+    return msgspec.json.encode((*errors, added)[-bounds.ERRORS_MAX :]).decode()
 
 
 def rank(since: Micros, priority: int, aging_seconds: float) -> Micros:

@@ -351,4 +351,4 @@ class Settler:
         """Let in what waited for the jobs that are done now; called when all lanes are written."""
         runs = (dependents.awaited_in_run(self.connection, *run) for run in self._done_runs)
         done = chain(chain.from_iterable(runs), self._done_jobs)
-        dependents.admit_after(self.connection, self.now, done)
+        dependents.unblock(self.connection, self.now, done)

@@ -26,12 +26,10 @@ from inturn.store.paging import Asked, Page
 from inturn.store.queries import Query, Row, slices
 from inturn.store.schema import Schema
 from inturn.store.sqlite import (
-    apply,
     cancel,
     check,
     claim,
     dead,
-    drop,
     enqueue,
     jobs,
     lanes,
@@ -49,14 +47,13 @@ from inturn.store.sqlite.connection import (
     migrate_closed,
     open_checked,
     open_reader,
-    opened_aside,
 )
 from inturn.store.sqlite.faults import not_open
 from inturn.store.sqlite.file import MEMORY
 from inturn.store.sqlite.leases import extend
 from inturn.store.sqlite.reader import READERS, Readers
 from inturn.store.sqlite.rows import Micros, micros
-from inturn.store.sqlite.transaction import SqliteTransaction
+from inturn.store.sqlite.transaction import SqliteTransaction, apply
 from inturn.store.sqlite.waiters import Waiters, woken
 from inturn.store.sqlite.writer import Result, Work, Writer
 from inturn.store.store import Store
@@ -101,23 +98,13 @@ class SqliteStore(Store):
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
             return
-        connection = await opened_aside(self._open_checked)
-        reading = partial(open_reader, self.path, busy_seconds=self._busy_seconds)
-        self._waiters = Waiters(self._clock, None if self.is_private else reading)
+        connection, *readers = await asyncio.to_thread(self._open_all)
+        reading = None if self.is_private else self._open_reader
+        self._waiters = Waiters(self._clock, reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
         self._waiters.stir = self._writer.stir
-        if self.is_private:
-            return
-        connections: list[sqlite3.Connection] = []
-        try:
-            for _ in range(READERS):
-                connections.append(await opened_aside(reading))
-        except BaseException:
-            for connection in connections:
-                connection.close()
-            await self.close()
-            raise
-        self._readers = Readers(connections, self.path, self._clock)
+        if readers:
+            self._readers = Readers(readers, self.path, self._clock)
 
     async def close(self) -> None:
         """Finish what is under way and disconnect. May be called twice."""
@@ -172,8 +159,7 @@ class SqliteStore(Store):
             raise _its_own_only()
         return await self._write(partial(enqueue.enqueue, jobs=jobs))
 
-    def enqueue_sync(self, jobs: Iterable[NewJob], *, connection: Any) -> list[Ticket]:
-        """Refuse: nobody else's connection can write here."""
+    def _enqueue_sync(self, jobs: list[NewJob], connection: Any) -> list[Ticket]:
         raise _its_own_only()
 
     async def make_queues(self, queues: Iterable[str]) -> None:
@@ -250,7 +236,7 @@ class SqliteStore(Store):
         await self._write(partial(queues.declare, declared=declared))
 
     async def _drop_queue(self, queue: str) -> bool:
-        return await self._write(partial(drop.drop_queue, queue=queue))
+        return await self._write(partial(queues.drop_queue, queue=queue))
 
     async def _pause(self, queue: str, key: str | None, by: str) -> None:
         if key is None:
@@ -321,7 +307,7 @@ class SqliteStore(Store):
         return await self._read(partial(workers.stats, queue=queue, since=micros(since)))
 
     async def _apply(self, change: Checked) -> list[Ticket]:
-        return await self._write(partial(apply.apply, change=change))
+        return await self._write(partial(apply, change=change))
 
     def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
         return slices(rows, micros)
@@ -354,10 +340,27 @@ class SqliteStore(Store):
             raise not_open(self.path)
         return self._writer
 
-    def _open_checked(self) -> sqlite3.Connection:
-        return open_checked(
-            self.path, self._clock, synchronous=self._synchronous, busy_seconds=self._busy_seconds
-        )
+    def _open_all(self) -> list[sqlite3.Connection]:
+        """Open the connection that writes, and, of a file, those that read."""
+        opened = [
+            open_checked(
+                self.path,
+                self._clock,
+                synchronous=self._synchronous,
+                busy_seconds=self._busy_seconds,
+            )
+        ]
+        try:
+            for _ in range(0 if self.is_private else READERS):
+                opened.append(self._open_reader())
+        except BaseException:
+            for connection in opened:
+                connection.close()
+            raise
+        return opened
+
+    def _open_reader(self) -> sqlite3.Connection:
+        return open_reader(self.path, busy_seconds=self._busy_seconds)
 
     def _migrate_closed(self, schemas: list[Schema]) -> int:
         return migrate_closed(

@@ -17,7 +17,6 @@ from inturn.policy.settling import Settling
 from inturn.store.change import Checked
 from inturn.store.queries import Query, Row, slices
 from inturn.store.sqlite import own_queries, queues
-from inturn.store.sqlite.apply import apply
 from inturn.store.sqlite.cancel import cancel
 from inturn.store.sqlite.enqueue import enqueue
 from inturn.store.sqlite.faults import store_error, transaction_over
@@ -110,6 +109,23 @@ class SqliteTransaction(Transaction):
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_ERROR:
                 raise  # the caller's own statement is wrong, and SQLite says how
             raise store_error(error, self._path) from error
+
+
+def apply(connection: sqlite3.Connection, now: Micros, change: Checked) -> list[Ticket]:
+    """Do what a change says, in its order; return the tickets of what it enqueues."""
+    for query, given in change.rows:
+        own_queries.run(connection, now, query, given)
+    if change.settling is not None:
+        settle(connection, now, change.settling)
+    for job in change.cancel:
+        cancel(connection, now, job, by=change.by)
+    tickets = enqueue(connection, now, change.jobs)
+    for queue, round in change.gates:
+        if round is None:
+            queues.advance_gate(connection, now, queue)
+        else:
+            queues.open_gate(connection, now, queue, round=round)
+    return tickets
 
 
 def _checked(work: Work[Result]) -> Work[Result]:

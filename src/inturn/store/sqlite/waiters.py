@@ -25,7 +25,6 @@ class Waiter:
     def __init__(self, queues: Collection[str], seen: dict[str, int | None]) -> None:
         self.queues = tuple(queues)
         self.seen = seen  # per queue, how often it was woken when it was last known to be empty
-        self.looked = False
         self.due: Micros | None = None
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[bool] = self.loop.create_future()
@@ -42,10 +41,8 @@ class Waiter:
 
     def call(self, callback: Callable[..., None], *arguments: object) -> None:
         """Run a callback on the caller's loop, if that still runs."""
-        try:
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             self.loop.call_soon_threadsafe(callback, *arguments)
-        except RuntimeError:
-            self.looked = True  # the loop is closed, and nobody waits any more
 
 
 class Waiters:
@@ -149,7 +146,6 @@ class Waiters:
             if waiter.due is None or due < waiter.due:
                 waiter.call(waiter.resolve_after, (due - now) / SECOND + 0.001, True)
             waiter.due = due
-        waiter.looked = True
 
     def _watch(self) -> None:
         """See to it that a thread looks out for other processes. Called under the lock."""
@@ -186,11 +182,9 @@ class Waiters:
             now = time.monotonic()
             found = connection.execute("pragma data_version").fetchone()[0]
             if found != version:
-                changed_at = now
-            if found != version:
+                version, changed_at, nudged = found, now, True
                 self._note_commit()
-            if nudged or found != version:
-                version = found
+            if nudged:
                 self._tell_all(connection)
             with self._lock:
                 if self._waiting or self._waiting_for_commit:

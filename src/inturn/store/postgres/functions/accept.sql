@@ -1,11 +1,12 @@
 -- Accept jobs, all or none: dedupe, dependencies and bounds first, then each to its place.
 -- p_waits_job[i] waits for p_waits_on[i]: for its failure if the job is one of p_reactions. Returns
--- a ticket for each job, in the given order.
+-- a ticket for each job, in the given order. p_soon: as for accept_plain.
 create or replace function inturn.accept(
     p_ids uuid[], p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
     p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
     p_delays double precision[], p_dedupes text[], p_dedupe_seconds double precision[],
-    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz
+    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz,
+    p_soon boolean default false
 ) returns table (
     n bigint, id uuid, lane bigint, "position" bigint, duplicate boolean
 ) language plpgsql
@@ -19,6 +20,9 @@ declare
     i integer;
     v_waiting uuid[] := '{}';
 begin
+    if p_soon then
+        perform set_config('lock_timeout', '20ms', true);
+    end if;
     perform inturn.check_new(p_ids);
     if exists (select from inturn.job where id = any(p_ids)) then
         raise exception 'a job of this batch is in the store already'

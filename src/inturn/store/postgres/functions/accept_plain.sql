@@ -6,22 +6,27 @@
 -- of one when all jobs are alike. In a keyed lane a job's round is at least that of the job before
 -- it; the caller has seen to that within the batch. Returns, a group each, the lane and the
 -- position before its first job.
+--
+-- p_soon: the jobs are of several producers, so it gives up soon: a tail that somebody's open
+-- transaction holds may hold up the producers of its own key, and no others. Who is refused sends
+-- each producer's jobs by themselves.
 create or replace function inturn.accept_plain(
     p_queues text[], p_keys text[], p_kinds text[], p_priorities integer[], p_rounds integer[],
     p_rounds_last integer[], p_counts integer[],
     p_ids uuid[], p_payloads text, p_job_kinds text[], p_job_priorities integer[],
     p_job_rounds integer[], p_job_attempts integer[], p_job_timeouts double precision[],
-    p_now timestamptz,
+    p_now timestamptz, p_soon boolean default false,
     out lanes bigint[], out befores bigint[]
-) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) language plpgsql set plans = by_index as $$
 #variable_conflict use_column
 declare
     r record;  -- what was reserved
     v record;  -- the same, job by job
     v_at timestamptz;
 begin
+    if p_soon then
+        perform set_config('lock_timeout', '20ms', true);
+    end if;
     perform inturn.check_new(p_ids);
     r := inturn.reserve(
         p_queues, p_keys, p_kinds, p_priorities, p_rounds, p_rounds_last, p_counts, null, p_now,
@@ -136,40 +141,3 @@ create or replace function inturn.accept_first(
         array[p_round], array[1], array[p_id], p_payload, array[p_kind],
         array[p_priority], array[p_round], array[p_attempts], array[p_timeout], p_now) r
 $$;
-
--- Accept the plain jobs of several producers at once, as inturn.accept_plain does for one, or give
--- up soon: a tail that somebody's open transaction holds may hold up the producers of its own key,
--- and no others. Who is refused sends each producer's jobs by themselves.
-create or replace function inturn.accept_plain_together(
-    p_queues text[], p_keys text[], p_kinds text[], p_priorities integer[], p_rounds integer[],
-    p_rounds_last integer[], p_counts integer[],
-    p_ids uuid[], p_payloads text, p_job_kinds text[], p_job_priorities integer[],
-    p_job_rounds integer[], p_job_attempts integer[], p_job_timeouts double precision[],
-    p_now timestamptz,
-    out lanes bigint[], out befores bigint[]
-) language plpgsql set lock_timeout = '20ms' as $$
-begin
-    select r.lanes, r.befores into lanes, befores
-    from inturn.accept_plain(
-        p_queues, p_keys, p_kinds, p_priorities, p_rounds, p_rounds_last, p_counts,
-        p_ids, p_payloads, p_job_kinds, p_job_priorities, p_job_rounds, p_job_attempts,
-        p_job_timeouts, p_now) r;
-end $$;
-
--- The same for jobs of which some have a dedupe key.
-create or replace function inturn.accept_together(
-    p_ids uuid[], p_queues text[], p_keys text[], p_kinds text[], p_payloads text[],
-    p_priorities integer[], p_rounds integer[], p_attempts integer[], p_timeouts double precision[],
-    p_delays double precision[], p_dedupes text[], p_dedupe_seconds double precision[],
-    p_waits_job uuid[], p_waits_on uuid[], p_reactions uuid[], p_now timestamptz
-) returns table (
-    n bigint, id uuid, lane bigint, "position" bigint, duplicate boolean
-) language plpgsql set lock_timeout = '20ms' as $$
-begin
-    return query
-    select a.n, a.id, a.lane, a.position, a.duplicate
-    from inturn.accept(
-        p_ids, p_queues, p_keys, p_kinds, p_payloads, p_priorities, p_rounds, p_attempts,
-        p_timeouts, p_delays, p_dedupes, p_dedupe_seconds, p_waits_job, p_waits_on, p_reactions,
-        p_now) a;
-end $$;

@@ -13,9 +13,7 @@
 create or replace function inturn.claim(
     p_queue text, p_jobs_max integer, p_worker text, p_lease_seconds double precision,
     p_kinds text[], p_suspects_max integer, p_now timestamptz, p_lanes integer default null
-) returns setof inturn.claimed language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns setof inturn.claimed language plpgsql set plans = by_index as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -179,9 +177,7 @@ $$;
 create or replace function inturn.claim_suspects(
     p_queue text, p_jobs_max integer, p_worker text, p_gate integer, p_kinds text[],
     p_now timestamptz, p_until timestamptz, p_limited boolean
-) returns setof inturn.claimed language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns setof inturn.claimed language plpgsql set plans = by_index as $$
 #variable_conflict use_column
 declare
     l record;

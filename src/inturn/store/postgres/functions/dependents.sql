@@ -7,9 +7,7 @@
 -- longer transaction that has settled, too, and that enqueues next.
 create or replace function inturn.hold_waiting(
     p_done uuid[], out ons uuid[], out jobs uuid[], out more boolean
-) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) language plpgsql set plans = by_index as $$
 declare
     v_many uuid[];
     v_held uuid[];
@@ -61,9 +59,7 @@ end $$;
 -- were more waits, they are left for recheck, so that no settle takes long.
 create or replace function inturn.unblock(
     p_done uuid[], p_ons uuid[], p_jobs uuid[], p_more boolean, p_now timestamptz
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql set plans = by_index as $$
 declare
     v_reactions uuid[];
 begin
@@ -109,9 +105,7 @@ $$;
 -- once; and from there now, or with a later claim if a producer's open transaction holds the lane's
 -- tail, for a settle must not wait for that.
 create or replace function inturn.admit(p_jobs uuid[], p_now timestamptz) returns void
-language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plans = by_index as $$
 declare
     v_woken text[];
 begin
@@ -148,9 +142,7 @@ end $$;
 -- Of reactions, which are locked, cancel those that wait for nothing any more: nothing has failed.
 -- Who waits for such a one to be done is buried, later: it may be in the hands of others.
 create or replace function inturn.spare(p_jobs uuid[], p_now timestamptz) returns void
-language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plans = by_index as $$
 begin
     with gone as (
         delete from inturn.blocked b
@@ -226,9 +218,7 @@ end $$;
 -- tried: with one of them in a settle's hands, the call is undone, and the store tries it again.
 create or replace function inturn.forsake(
     p_job uuid, p_reason text, p_now timestamptz
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql set plans = by_index as $$
 declare
     v_jobs uuid[] := array(
         select job from inturn.waits where on_job = p_job and not on_failure);
@@ -248,9 +238,7 @@ end $$;
 -- Bury blocked jobs, whose rows are locked.
 create or replace function inturn.bury_blocked(
     p_jobs uuid[], p_reason text, p_now timestamptz
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql set plans = by_index as $$
 begin
     with gone as (
         delete from inturn.blocked b where b.id = any(p_jobs) returning *

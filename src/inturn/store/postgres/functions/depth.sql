@@ -38,9 +38,7 @@ $$;
 create or replace function inturn.count_lanes(
     p_queue text, out waiting bigint, out retrying bigint, out lanes bigint, out halted bigint,
     out oldest_at timestamptz
-) language plpgsql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) language plpgsql stable set plans = by_index as $$
 #variable_conflict use_column
 begin
     select
@@ -81,9 +79,7 @@ end $$;
 
 -- Whether a queue has so many active lanes that they are counted once a second at most.
 create or replace function inturn.has_many_lanes(p_queue text) returns boolean
-language plpgsql stable
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql stable set plans = by_index as $$
 begin
     return 1000 < (
         select count(*) from (select from inturn.active_lanes(p_queue) limit 1001) l);

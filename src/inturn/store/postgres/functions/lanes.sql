@@ -5,9 +5,7 @@
 -- Called by whoever holds the lane row's lock or its lease, after the cursor was set.
 create or replace function inturn.refresh(
     p_lanes bigint[], p_now timestamptz, p_look_after interval default '20 milliseconds'
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql set plans = by_index as $$
 declare
     v_idle bigint[];
 begin
@@ -68,9 +66,8 @@ $$;
 -- Right at every isolation level because the tail is also *written*, so that a producer whose
 -- snapshot is older, and who would read a stale "active", fails with a serialization error instead
 -- of stranding its job.
-create or replace function inturn.rest(p_lanes bigint[]) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+create or replace function inturn.rest(p_lanes bigint[]) returns void
+language plpgsql set plans = by_index as $$
 begin
     update inturn.tail set last = last where lane = any(p_lanes);
     update inturn.lane set
@@ -127,9 +124,7 @@ create or replace function inturn.rouse(
     p_lanes bigint[], p_places integer[], p_befores bigint[],
     p_kinds text[], p_priorities integer[], p_rounds integer[], p_floors integer[],
     p_sinces timestamptz[], p_at timestamptz
-) returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns void language plpgsql set plans = by_index as $$
 declare
     v_woken text[];
     v_asleep bigint[];
@@ -189,9 +184,7 @@ $$;
 -- open on many keys costs a claim little.
 create or replace function inturn.look_again(
     p_queue text, p_until timestamptz, p_now timestamptz
-) returns boolean language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns boolean language plpgsql set plans = by_index as $$
 declare
     v_lanes bigint[] := array(
         select l.id from inturn.lane l

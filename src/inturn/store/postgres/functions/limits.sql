@@ -6,9 +6,7 @@
 create or replace function inturn.places(
     p_queue text, p_running_max integer, p_rate integer, p_rate_seconds double precision,
     p_now timestamptz, out places bigint, out at timestamptz
-) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) language plpgsql set plans = by_index as $$
 declare
     v_starts bigint;
     v_window interval := make_interval(secs => p_rate_seconds);

@@ -4,9 +4,7 @@
 -- is held by another transaction stay where they are until a later claim, and keep no others
 -- waiting. All jobs of one key go together or not at all, in the order in which they became due.
 create or replace function inturn.wake_parked(p_queue text, p_now timestamptz, p_jobs_max integer)
-returns void language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+returns void language plpgsql set plans = by_index as $$
 declare
     v_patience text := current_setting('lock_timeout');
     v_held text[] := '{}';  -- keys that have to wait
@@ -57,9 +55,7 @@ end $$;
 -- Those of some keys whose tail and lane nobody else holds; both are ours then. (A settle holds its
 -- lanes, and may wait for a blocked job of which a claim just found that it waits no longer.)
 create or replace function inturn.free_keys(p_queue text, p_keys text[]) returns text[]
-language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plans = by_index as $$
 declare
     v_lanes bigint[];
 begin
@@ -72,9 +68,7 @@ end $$;
 
 -- Take jobs out of parked and put them at the tails of their lanes, in the order they became due.
 create or replace function inturn.move_due(p_ids uuid[], p_now timestamptz) returns void
-language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plans = by_index as $$
 declare
     j record;
 begin

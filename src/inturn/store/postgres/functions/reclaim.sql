@@ -55,9 +55,7 @@ end $$;
 -- with p_again only those that were given back once before. Returns how many these are.
 create or replace function inturn.reclaim_lanes(
     e inturn.lease, p_again boolean, p_now timestamptz
-) returns integer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns integer language plpgsql set plans = by_index as $$
 declare
     v_count integer;
     v_lanes bigint[];
@@ -88,9 +86,7 @@ end $$;
 -- Returns how many of these jobs are suspects.
 create or replace function inturn.reclaim_runs(
     e inturn.lease, p_again boolean, p_now timestamptz
-) returns integer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns integer language plpgsql set plans = by_index as $$
 declare
     v_count integer;
 begin

@@ -15,9 +15,7 @@ create or replace function inturn.reserve(
     p_rounds_last integer[], p_counts integer[], p_sinces timestamptz[], p_now timestamptz,
     p_bounded boolean,
     out lanes bigint[], out befores bigint[], out floors integer[], out at timestamptz
-) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) language plpgsql set plans = by_index as $$
 #variable_conflict use_column
 declare
     v_groups integer := cardinality(p_keys);
@@ -140,9 +138,7 @@ end $$;
 -- lanes.
 create or replace function inturn.open_lane(
     p_queue text, p_kind text, p_priority integer, p_round integer, p_taken bigint[]
-) returns bigint language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns bigint language plpgsql set plans = by_index as $$
 declare
     v_lane bigint;
 begin
@@ -168,9 +164,7 @@ end $$;
 -- have long lines and there are fewer than four.
 create or replace function inturn.free_open_lane(
     p_queue text, p_kind text, p_priority integer, p_round integer, p_taken bigint[]
-) returns bigint language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns bigint language plpgsql set plans = by_index as $$
 declare
     v_lane bigint;
     v_thousands bigint;

@@ -17,9 +17,7 @@ create or replace function inturn.settle(
     p_keyed_lasts bigint[],
     p_parked_tokens bigint[], p_others jsonb, p_results jsonb, p_tallies jsonb,
     p_worker text, p_now timestamptz, p_within boolean, p_claims text default null
-) returns integer language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+) returns integer language plpgsql set plans = by_index as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := coalesce(p_now, clock_timestamp());

@@ -27,7 +27,7 @@ create or replace function inturn.rank(
     select p_since - make_interval(secs => p_priority * p_aging_seconds)
 $$;
 
--- A history of errors with one more attempt in it: the last 20, as in policy/history.py, with a
+-- A history of errors with one more attempt in it: the last 20, as in sqlite/rows.py, with a
 -- traceback of the first error and of the last.
 create or replace function inturn.with_error(
     p_errors jsonb, p_attempt integer, p_at timestamptz, p_worker text, p_error text,
