@@ -65,19 +65,11 @@ class Told:
             raise _unavailable(error, self._is_under_way) from error
 
 
-_TOLD = Told(is_under_way=True)
-_TOLD_CONNECTING = Told(is_under_way=False)
+TOLD = Told(is_under_way=True)
+TOLD_CONNECTING = Told(is_under_way=False)
+"""The same while there is no connection yet."""
+
 _UNREACHABLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-
-
-def told() -> Told:
-    """Let what PostgreSQL says be raised as an error of inturn's."""
-    return _TOLD
-
-
-def told_connecting() -> Told:
-    """The same while there is no connection yet."""
-    return _TOLD_CONNECTING
 
 
 def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
@@ -142,6 +134,14 @@ def crossed(error: asyncpg.PostgresError) -> StoreBusy:
         f"PostgreSQL had to undo this again and again, because others work on the same rows: "
         f"{error}. Nothing of the call was stored; try again, and look for open transactions in "
         f"pg_stat_activity. Behind a pooler let default_transaction_isolation be 'read committed'."
+    )
+
+
+def accepted_before() -> StoreError:
+    """Return what is raised when a job in a caller's own transaction is known."""
+    return StoreError(
+        "a job of this batch was accepted before, in this transaction or another, and "
+        "PostgreSQL has given this transaction up: roll it back and leave the job out."
     )
 
 

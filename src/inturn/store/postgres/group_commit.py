@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import asyncpg
 
-from inturn.model.errors import QueueFull, StoreBusy, StoreError
+from inturn.model.errors import QueueFull, StoreBusy
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.enqueue import (
     accept_rest,
@@ -20,7 +21,7 @@ from inturn.store.postgres.enqueue import (
     enqueue_together,
     with_time,
 )
-from inturn.store.postgres.faults import GONE, told
+from inturn.store.postgres.faults import GONE, TOLD, accepted_before
 from inturn.store.postgres.pool import Connection, Pool
 from inturn.store.postgres.sql import query
 
@@ -37,99 +38,8 @@ SMALL_CHARS_MAX = 100_000
 WAIT_SECONDS_MAX = 0.005
 """So long an enqueue waits for the one before it, which may be waiting for a lock."""
 
-Together = Callable[[Sequence[NewJob]], Awaitable[list[Ticket]]]
 Line = tuple[str, str | None]
 """A queue and a key: where jobs may have to wait for another producer's transaction."""
-
-
-class Producer:
-    """Accepts jobs, all or none."""
-
-    def __init__(self, pool: Pool, now: Callable[[], datetime | None]) -> None:
-        self._pool, self._now = pool, now
-        self._group = GroupCommit(self._together, self._alone)
-
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs in a transaction of our own, which other enqueues may share."""
-        try:
-            with self._pool.working:
-                return await self._group.enqueue(jobs)
-        except QueueFull as full:
-            raise await self._with_time(full) from full
-
-    async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs in the caller's own transaction, which one that is known spoils."""
-        await self.make_queues(connection, [job.queue for job in jobs])
-        try:
-            with told():
-                return await enqueue(connection, jobs, self._now())
-        except QueueFull as full:
-            raise await self._with_time(full) from full
-        except asyncpg.UniqueViolationError as error:
-            await self._pool.run(lambda own: check_same(own, jobs))
-            raise StoreError(
-                "a job of this batch was accepted before, in this transaction or another, and "
-                "PostgreSQL has given this transaction up: roll it back and leave the job out."
-            ) from error
-
-    async def _together(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        async with self._pool.connection() as connection:
-            return await enqueue_together(connection, jobs, self._now())
-
-    async def _alone(
-        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
-    ) -> list[Ticket]:
-        try:
-            return await self._patiently(jobs, again=again)
-        except StoreBusy as busy:
-            if cut is None:
-                raise
-            with told():  # an earlier try was sent, and may be committed
-                raise cut from busy
-
-    async def _patiently(self, jobs: Sequence[NewJob], *, again: bool) -> list[Ticket]:
-        async def verb(connection: Connection) -> list[Ticket]:
-            nonlocal again
-            if again:
-                return await accept_rest(connection, jobs, self._now())
-            again = True
-            return await enqueue(connection, jobs, self._now())
-
-        for _ in range(RETRIES_MAX):
-            try:
-                return await self._pool.run(verb)
-            except asyncpg.UniqueViolationError:
-                continue  # a job is known already, or someone stored the same meanwhile
-        return await self._pool.run(verb)
-
-    async def make_queues(self, connection: Connection, queues: Iterable[str]) -> None:
-        """Make queues that are new apart from the transaction of a connection: while that is open,
-        their rows would hold up every other producer of the queue.
-        """
-        names = sorted(set(queues))
-        if not names:
-            return
-        with told():
-            missing = await connection.fetch(query("missing_queues"), names)
-        if missing:
-            await self._pool.apart(
-                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
-            )
-
-    async def _with_time(self, full: QueueFull) -> QueueFull:
-        """Return a refusal with the time to come back."""
-        return await self._pool.run(functools.partial(with_time, full=full, now=self._now()))
-
-
-class Alone(Protocol):
-    """Accepts one producer's jobs, which may be stored already if they are sent ``again``.
-
-    ``cut``: what cut off the try before, if something did.
-    """
-
-    async def __call__(
-        self, jobs: Sequence[NewJob], *, again: bool = False, cut: Exception | None = None
-    ) -> list[Ticket]: ...
 
 
 class Enqueue:
@@ -140,20 +50,21 @@ class Enqueue:
         self.tickets: asyncio.Future[list[Ticket]] = asyncio.get_running_loop().create_future()
 
 
-class GroupCommit:
-    """Sends an enqueue at once if it is the only one, and else with those that come meanwhile.
+class Producer:
+    """Accepts jobs, all or none: at once if it is the only enqueue, and else with those that come
+    meanwhile.
 
-    ``together`` accepts the jobs of several producers in one statement, and gives up soon when it
-    would have to wait for a lock; ``alone`` accepts those of one, with all patience. While jobs of
-    a key are sent alone for that, so are the others of that key: a transaction that is open on it
-    holds up nobody else.
+    Several producers' jobs go in one statement, which gives up soon when it would have to wait for
+    a lock; then each producer's are sent alone, with all patience. While jobs of a key are sent
+    alone for that, so are the others of that key: a transaction that is open on it holds up nobody
+    else.
 
     A producer that is cancelled before its jobs were sent withdraws them; later it cannot know what
     became of them, as with any call that is cancelled.
     """
 
-    def __init__(self, together: Together, alone: Alone) -> None:
-        self._together, self._alone = together, alone
+    def __init__(self, pool: Pool, now: Callable[[], datetime | None]) -> None:
+        self._pool, self._now = pool, now
         self._waiting: deque[Enqueue] = deque()
         self._under_way = 0
         self._apart: Counter[Line] = Counter()
@@ -161,7 +72,44 @@ class GroupCommit:
         self._errands: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
-        """Accept jobs, all or none."""
+        """Accept jobs in a transaction of our own, which other enqueues may share."""
+        try:
+            with self._pool.working:
+                return await self._enqueue(jobs)
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+
+    async def enqueue_within(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Ticket]:
+        """Accept jobs in the caller's own transaction, which one that is known spoils."""
+        await self.make_queues(connection, [job.queue for job in jobs])
+        try:
+            with TOLD:
+                return await enqueue(connection, jobs, self._now())
+        except QueueFull as full:
+            raise await self._with_time(full) from full
+        except asyncpg.UniqueViolationError as error:
+            await self._pool.run(lambda own: check_same(own, jobs))
+            raise accepted_before() from error
+
+    async def make_queues(self, connection: Connection, queues: Iterable[str]) -> None:
+        """Make queues that are new apart from the transaction of a connection: while that is open,
+        their rows would hold up every other producer of the queue.
+        """
+        names = sorted(set(queues))
+        if not names:
+            return
+        with TOLD:
+            missing = await connection.fetch(query("missing_queues"), names)
+        if missing:
+            await self._pool.apart(
+                lambda own: own.execute(query("make_queues"), [row["name"] for row in missing])
+            )
+
+    async def _with_time(self, full: QueueFull) -> QueueFull:
+        """Return a refusal with the time to come back."""
+        return await self._pool.run(functools.partial(with_time, full=full, now=self._now()))
+
+    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[Ticket]:
         if not self._may_share(jobs):
             return await self._alone(jobs)
         if not self._under_way:
@@ -219,16 +167,18 @@ class GroupCommit:
 
     async def _send_together(self, group: Sequence[Enqueue]) -> None:
         try:
-            tickets = iter(await self._together([job for one in group for job in one.jobs]))
+            async with self._pool.connection() as connection:
+                jobs = [job for one in group for job in one.jobs]
+                tickets = iter(await enqueue_together(connection, jobs, self._now()))
         except Exception as error:
             # Whose fault it was, if anyone's, shows when each is sent alone.
-            for enqueue in group:
-                self._start(self._send_apart(enqueue, error if isinstance(error, GONE) else None))
+            for one in group:
+                self._start(self._send_apart(one, error if isinstance(error, GONE) else None))
             return
-        for enqueue in group:
-            own = [next(tickets) for _ in enqueue.jobs]
-            if not enqueue.tickets.done():
-                enqueue.tickets.set_result(own)
+        for one in group:
+            own = [next(tickets) for _ in one.jobs]
+            if not one.tickets.done():
+                one.tickets.set_result(own)
 
     async def _send_apart(self, enqueue: Enqueue, cut: Exception | None) -> None:
         lines = Counter(_lines(enqueue.jobs))
@@ -240,13 +190,35 @@ class GroupCommit:
 
     async def _send_alone(self, enqueue: Enqueue, cut: Exception | None = None) -> None:
         try:
-            tickets = await self._alone(enqueue.jobs, again=cut is not None, cut=cut)
+            tickets = await self._alone(enqueue.jobs, cut)
         except Exception as error:
             if not enqueue.tickets.done():
                 enqueue.tickets.set_exception(error)
         else:
             if not enqueue.tickets.done():
                 enqueue.tickets.set_result(tickets)
+
+    async def _alone(self, jobs: Sequence[NewJob], cut: Exception | None = None) -> list[Ticket]:
+        """Accept one producer's jobs, which may be stored already if a try before was ``cut``."""
+        again = cut is not None
+
+        async def verb(connection: Connection) -> list[Ticket]:
+            nonlocal again
+            if again:
+                return await accept_rest(connection, jobs, self._now())
+            again = True
+            return await enqueue(connection, jobs, self._now())
+
+        try:
+            for _ in range(RETRIES_MAX):
+                with contextlib.suppress(asyncpg.UniqueViolationError):
+                    return await self._pool.run(verb)  # else one of the jobs is known
+            return await self._pool.run(verb)
+        except StoreBusy as busy:
+            if cut is None:
+                raise
+            with TOLD:  # an earlier try was sent, and may be committed
+                raise cut from busy
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         errand = asyncio.get_running_loop().create_task(work)

@@ -29,27 +29,12 @@ RANK_PAUSE_SECONDS = 0.05
 
 async def configure(connection: Connection, queue: str, settings: QueueSettings) -> None:
     """Set how a queue behaves."""
-    aging_seconds = float(settings.aging_seconds)
     async with connection.transaction():
         row = await connection.fetchrow(
             "select * from inturn.queue where name = $1 for update", queue
         )
         before = None if row is None else settings_of(row)
-        await connection.execute(
-            query("configure"),
-            queue,
-            str(settings.on_dead),
-            settings.depth_max,
-            settings.lane_depth_max,
-            float(settings.keep_done_seconds),
-            aging_seconds,
-            str(settings.replay),
-            str(settings.suspects),
-            settings.running_max,
-            settings.rate,
-            settings.rate_seconds,
-            settings.local,
-        )
+        await connection.execute(query("configure"), queue, *msgspec.structs.astuple(settings))
     if settings.is_limited or (before is not None and before.is_limited):
         await connection.execute(
             called("select inturn.set_limits($1, $2, $3)"),
@@ -57,7 +42,7 @@ async def configure(connection: Connection, queue: str, settings: QueueSettings)
             settings.is_limited,
             settings.rate is not None,
         )
-    if before is not None and before.aging_seconds != aging_seconds:
+    if before is not None and before.aging_seconds != settings.aging_seconds:
         await _rank_again(connection, queue)
 
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from inturn.model.admissible import shown
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.enqueue import ACCEPT_TYPES, accept_arguments
-from inturn.store.postgres.faults import own_error
+from inturn.store.postgres.faults import accepted_before, own_error
 from inturn.store.postgres.sql import query
 
 Driver = Literal["psycopg", "sqlalchemy", "django"]
@@ -132,10 +132,7 @@ def _told(error: BaseException) -> BaseException:
     diag = getattr(cause, "diag", None)  # psycopg's, also version 2 below SQLAlchemy and Django
     state = getattr(diag or cause, "sqlstate", None) or ""
     if state == "23505":
-        return StoreError(
-            "a job of this batch was accepted before, in this transaction or another, and "
-            "PostgreSQL has given this transaction up: roll it back and leave the job out."
-        )
+        return accepted_before()
     if not state.startswith("IT"):
         return error
     if diag is None:  # asyncpg, below SQLAlchemy

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import asyncpg
 
 from inturn.model.errors import InvalidStoreURL, StoreBusy, StoreUnavailable
-from inturn.store.postgres.faults import GONE, crossed, is_crossed, told, told_connecting
+from inturn.store.postgres.faults import GONE, TOLD, TOLD_CONNECTING, crossed, is_crossed
 
 Answer = TypeVar("Answer")
 Connection = Any
@@ -89,7 +89,7 @@ class Patience:
 
         ``is_closed``: nobody wants connections any more.
         """
-        with told():
+        with TOLD:
             if isinstance(error, StoreBusy):
                 raise self._cut or error
             if isinstance(error, GONE):
@@ -147,7 +147,7 @@ class Pool:
     async def open(self) -> None:
         """Make the pool and one connection."""
         if self._pool is None:
-            with told_connecting():
+            with TOLD_CONNECTING:
                 self._pool = await self._make()
 
     async def _make(self) -> asyncpg.Pool[asyncpg.Record]:
@@ -184,7 +184,7 @@ class Pool:
 
     async def connect(self) -> Connection:
         """Return a connection of its own, outside the pool, for listening."""
-        with told_connecting():
+        with TOLD_CONNECTING:
             named = {"application_name": self._settings["application_name"]}
             return await asyncpg.connect(self.url, server_settings=named)
 
@@ -267,7 +267,7 @@ class Pool:
                 if first is not None:
                     # What the way back met with does not matter, and what it came from does.
                     raise first  # noqa: B904
-                with told():
+                with TOLD:
                     raise
 
     async def apart(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:

@@ -4,7 +4,8 @@ Each version's functions are in a PostgreSQL schema of their own, so that progra
 versions work on one database. In files and in code a function is called ``inturn.claim(``: a name
 with its bracket right behind it, where a table's has a space. Where a function says
 ``set plans = by_index``, its plans look rows up by index, and are made once a session: tables that
-are empty when that happens would have the planner walk them ever after.
+are empty when that happens would have the planner walk them ever after. ``whole_job`` stands for a
+job's columns wherever it is kept whole.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _BY_INDEX = " ".join(
     ["set plan_cache_mode = force_generic_plan"]
     + [f"set enable_{way} = off" for way in ("seqscan", "hashjoin", "mergejoin", "bitmapscan")]
 )
+_WHOLE_JOB = (
+    "id, queue, key, kind, payload, priority, round, attempts_max, timeout_seconds, enqueued_at"
+)
 _CALLED = re.compile(r"\binturn\.(?=\w+\()")
 
 
@@ -28,7 +32,7 @@ def _functions_text() -> str:
     files = sorted((_home / "functions").iterdir(), key=lambda file: file.name)
     texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
     text = _COMMENT.sub(lambda found: found[1] or "", "\n".join(texts))
-    return text.replace("set plans = by_index", _BY_INDEX)
+    return text.replace("set plans = by_index", _BY_INDEX).replace("whole_job", _WHOLE_JOB)
 
 
 _FUNCTIONS_TEXT = _functions_text()

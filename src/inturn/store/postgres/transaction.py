@@ -18,7 +18,7 @@ from inturn.policy.settling import Settling
 from inturn.store.change import Checked
 from inturn.store.postgres import lanes, own_queries
 from inturn.store.postgres.enqueue import accept, with_time
-from inturn.store.postgres.faults import crossed, told
+from inturn.store.postgres.faults import TOLD, crossed
 from inturn.store.postgres.lanes import cancel
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.settle import settle
@@ -98,7 +98,7 @@ class PostgresTransaction(Transaction):
 
     async def _run(self, query: Query[Row], given: Mapping[str, Any]) -> list[Row]:
         self._check_open()
-        with told():
+        with TOLD:
             return await own_queries.run(self.connection, query, given, self._now)
 
     def _slices(self, rows: Iterable[Any]) -> Iterator[str]:
@@ -118,7 +118,7 @@ class PostgresTransaction(Transaction):
         self._check_open()
         pauses = iter(CROSSED_SECONDS)
         try:
-            with told():
+            with TOLD:
                 while True:
                     try:
                         return await saved()
@@ -130,7 +130,7 @@ class PostgresTransaction(Transaction):
             self.lost = error
             raise
         except QueueFull as full:
-            with told():
+            with TOLD:
                 raise await with_time(self.connection, full, self._now) from full
 
     def _check_open(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from inturn.model.errors import QueueInUse, UnknownQueue
-from inturn.model.lane import Gate, OnDead, QueueSettings, QueueStatus, Replay, SuspectsRule
+from inturn.model.lane import Gate, QueueSettings, QueueStatus
 from inturn.policy.limits import changed_settings, limit_reached
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import SECOND, Micros, micros_of_seconds, time_or_none
@@ -25,25 +25,9 @@ def configure(
 ) -> None:
     """Set how a queue behaves, making it if need be."""
     before = made_queue(connection, queue)
-    connection.execute(
-        "update queue set on_dead = ?, depth_max = ?, lane_depth_max = ?, keep_done_seconds = ?, "
-        "aging_seconds = ?, replay = ?, suspects = ?, running_max = ?, rate = ?, "
-        "rate_seconds = ?, local = ? where name = ?",
-        (
-            str(OnDead(settings.on_dead)),
-            settings.depth_max,
-            settings.lane_depth_max,
-            settings.keep_done_seconds,
-            settings.aging_seconds,
-            str(Replay(settings.replay)),
-            str(SuspectsRule(settings.suspects)),
-            settings.running_max,
-            settings.rate,
-            settings.rate_seconds,
-            settings.local,
-            queue,
-        ),
-    )
+    assigned = ", ".join(f"{name} = ?" for name in QueueSettings.__struct_fields__)
+    statement = f"update queue set {assigned} where name = ?"
+    connection.execute(statement, (*msgspec.structs.astuple(settings), queue))
     if settings.is_limited or before.is_limited:
         _limit(connection, queue, settings)
     if settings.aging_seconds != before.aging_seconds:
@@ -166,18 +150,10 @@ def _status(
 
 def settings_of(queue: QueueRow) -> QueueSettings:
     """Return a queue's settings."""
-    return QueueSettings(
-        on_dead=OnDead(queue.on_dead),
-        depth_max=queue.depth_max,
-        lane_depth_max=queue.lane_depth_max,
-        keep_done_seconds=queue.keep_done_seconds,
-        aging_seconds=queue.aging_seconds,
-        replay=Replay(queue.replay),
-        suspects=SuspectsRule(queue.suspects),
-        running_max=queue.running_max,
-        rate=queue.rate,
-        rate_seconds=queue.rate_seconds,
-        local=bool(queue.local),
+    return msgspec.convert(
+        {name: getattr(queue, name) for name in QueueSettings.__struct_fields__},
+        QueueSettings,
+        strict=False,
     )
 
 

@@ -78,8 +78,10 @@ class SqliteStore(Store):
     ) -> None:
         self.path = path
         self._clock = clock or SystemClock()
-        self._synchronous = synchronous
-        self._busy_seconds = busy_seconds
+        options: dict[str, Any] = {"synchronous": synchronous, "busy_seconds": busy_seconds}
+        self._open_writing = partial(open_checked, path, self._clock, **options)
+        self._open_reading = partial(open_reader, path, busy_seconds=busy_seconds)
+        self._migrate_closed = partial(migrate_closed, path, self._clock, **options)
         self._writer: Writer | None = None
         self._readers: Readers | None = None
         self._waiters: Waiters | None = None
@@ -99,7 +101,7 @@ class SqliteStore(Store):
         if self._writer is not None:
             return
         connection, *readers = await asyncio.to_thread(self._open_all)
-        reading = None if self.is_private else self._open_reader
+        reading = None if self.is_private else self._open_reading
         self._waiters = Waiters(self._clock, reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
         self._waiters.stir = self._writer.stir
@@ -124,7 +126,7 @@ class SqliteStore(Store):
         schemas = listed("schemas", schemas)
         if self._writer is not None:
             return await self._writer.run(partial(migrate.migrate, schemas=schemas))
-        return await asyncio.to_thread(self._migrate_closed, schemas)
+        return await asyncio.to_thread(self._migrate_closed, schemas=schemas)
 
     async def versions(self) -> dict[str, int]:
         """Return the version of each owner's tables."""
@@ -342,34 +344,15 @@ class SqliteStore(Store):
 
     def _open_all(self) -> list[sqlite3.Connection]:
         """Open the connection that writes, and, of a file, those that read."""
-        opened = [
-            open_checked(
-                self.path,
-                self._clock,
-                synchronous=self._synchronous,
-                busy_seconds=self._busy_seconds,
-            )
-        ]
+        opened = [self._open_writing()]
         try:
             for _ in range(0 if self.is_private else READERS):
-                opened.append(self._open_reader())
+                opened.append(self._open_reading())
         except BaseException:
             for connection in opened:
                 connection.close()
             raise
         return opened
-
-    def _open_reader(self) -> sqlite3.Connection:
-        return open_reader(self.path, busy_seconds=self._busy_seconds)
-
-    def _migrate_closed(self, schemas: list[Schema]) -> int:
-        return migrate_closed(
-            self.path,
-            self._clock,
-            schemas=schemas,
-            synchronous=self._synchronous,
-            busy_seconds=self._busy_seconds,
-        )
 
 
 def _its_own_only() -> StoreError:

@@ -57,10 +57,7 @@ begin
     if cardinality(p_waits_job) > 0 or 0 < any(p_delays) then
         perform inturn.make_queues(p_queues);
     end if;
-    insert into inturn.parked (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        delayed, run_at)
+    insert into inturn.parked (whole_job, delayed, run_at)
     select
         j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
         j.attempts, j.timeout, v_now,
@@ -262,9 +259,7 @@ begin
             except select unnest(v_failed));
         v_waiting := v_waiting || v_spared;
     end if;
-    insert into inturn.blocked (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at)
+    insert into inturn.blocked (whole_job)
     select
         j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
         j.attempts, j.timeout, p_now

@@ -18,17 +18,11 @@ begin
         ), unparked as (
             delete from inturn.parked where id = p_job and token is null returning *
         )
-        insert into inturn.cancelled (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at, cancelled_at, cancelled_by, reason)
-        select
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at, v_now, p_by, v_reason
+        insert into inturn.cancelled (whole_job, cancelled_at, cancelled_by, reason)
+        select whole_job, v_now, p_by, v_reason
         from gone
         union all
-        select
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at, v_now, p_by, v_reason
+        select whole_job, v_now, p_by, v_reason
         from unparked;
         exit when found;
         select * into j from inturn.job where id = p_job;
@@ -40,14 +34,8 @@ begin
         if v_state is null or v_state in ('running', 'done', 'dead', 'cancelled') then
             return v_state;
         end if;
-        insert into inturn.cancelled (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            lane, position, cancelled_at, cancelled_by, reason)
-        select
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            lane, position, v_now, p_by, v_reason
+        insert into inturn.cancelled (whole_job, lane, position, cancelled_at, cancelled_by, reason)
+        select whole_job, lane, position, v_now, p_by, v_reason
         from inturn.log
         where id = p_job and lane = l.id and position = j.position and position >= l.cursor
           and not exists (select from inturn.dead where id = p_job);

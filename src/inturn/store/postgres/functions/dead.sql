@@ -38,14 +38,8 @@ begin
     with gone as (
         delete from inturn.dead where id = p_job returning *
     )
-    insert into inturn.cancelled (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        cancelled_at, cancelled_by, reason)
-    select
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        p_now, p_by, format('dropped by %s', p_by)
+    insert into inturn.cancelled (whole_job, cancelled_at, cancelled_by, reason)
+    select whole_job, p_now, p_by, format('dropped by %s', p_by)
     from gone;
     perform inturn.forsake(
         p_job, format('waits for job %s, which was dropped by %s', p_job, p_by), p_now);

@@ -115,14 +115,8 @@ begin
           and not exists (select from inturn.waits w where w.job = b.id)
         returning *
     ), joined as (
-        insert into inturn.parked (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            delayed, run_at)
-        select
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            true, p_now
+        insert into inturn.parked (whole_job, delayed, run_at)
+        select whole_job, true, p_now
         from free
         returning queue
     )
@@ -151,12 +145,9 @@ begin
           and not exists (select from inturn.reacting r where r.job = b.id)
         returning *
     ), spared as (
-        insert into inturn.cancelled (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at, cancelled_at, cancelled_by, reason)
+        insert into inturn.cancelled (whole_job, cancelled_at, cancelled_by, reason)
         select
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at, p_now, 'inturn',
+            whole_job, p_now, 'inturn',
             'cancelled, for nothing has failed of what it was to react to'
         from gone
         returning id
@@ -243,14 +234,8 @@ begin
     with gone as (
         delete from inturn.blocked b where b.id = any(p_jobs) returning *
     )
-    insert into inturn.dead (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        attempts, errors, reason, died_at)
-    select
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        0, '[]', p_reason, p_now
+    insert into inturn.dead (whole_job, attempts, errors, reason, died_at)
+    select whole_job, 0, '[]', p_reason, p_now
     from gone;
     delete from inturn.waits where job = any(p_jobs);
 end $$;

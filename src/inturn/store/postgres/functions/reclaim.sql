@@ -93,10 +93,7 @@ begin
     with lost as (
         delete from inturn.run where token = e.token returning *
     )
-    insert into inturn.parked (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        delayed, run_at, suspect, reclaimed)
+    insert into inturn.parked (whole_job, delayed, run_at, suspect, reclaimed)
     select
         j.id, e.queue, null, j.kind, j.payload, j.priority, j.round,
         j.attempts_max, j.timeout_seconds, j.enqueued_at,

@@ -110,10 +110,7 @@ begin
     end if;
     select * into strict j from inturn.log g where g.lane = p_lane and g.position = p_position;
     if p_verdict = 'bury' or (p_verdict = 'retry' and p_counted and 1 >= j.attempts_max) then
-        insert into inturn.dead (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            attempts, errors, reason, died_at)
+        insert into inturn.dead (whole_job, attempts, errors, reason, died_at)
         values (
             j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
             j.attempts_max, j.timeout_seconds, j.enqueued_at,
@@ -121,10 +118,7 @@ begin
             case when p_verdict = 'bury' then p_reason else inturn.spent(1, p_error) end,
             p_now);
     else
-        insert into inturn.parked (
-            id, queue, key, kind, payload, priority, round,
-            attempts_max, timeout_seconds, enqueued_at,
-            delayed, run_at, attempt, errors)
+        insert into inturn.parked (whole_job, delayed, run_at, attempt, errors)
         values (
             j.id, j.queue, j.key, j.kind, j.payload, j.priority, j.round,
             j.attempts_max, j.timeout_seconds, j.enqueued_at,
@@ -173,14 +167,8 @@ create or replace function inturn.bury_parked(
     with gone as (
         delete from inturn.parked where id = p_job returning *
     )
-    insert into inturn.dead (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        attempts, errors, reason, died_at)
-    select
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        attempt, coalesce(p_errors, '[]'), p_reason, p_now
+    insert into inturn.dead (whole_job, attempts, errors, reason, died_at)
+    select whole_job, attempt, coalesce(p_errors, '[]'), p_reason, p_now
     from gone
 $$;
 
@@ -229,14 +217,8 @@ declare
     v_job uuid;
     v_on_dead text;
 begin
-    insert into inturn.dead (
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        attempts, errors, reason, died_at)
-    select
-        id, queue, key, kind, payload, priority, round,
-        attempts_max, timeout_seconds, enqueued_at,
-        p_attempts, p_errors, p_reason, p_now
+    insert into inturn.dead (whole_job, attempts, errors, reason, died_at)
+    select whole_job, p_attempts, p_errors, p_reason, p_now
     from inturn.log
     where lane = p_lane and position = p_position
     returning id into strict v_job;

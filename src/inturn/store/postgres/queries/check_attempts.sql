@@ -1,4 +1,4 @@
--- Jobs that may have no attempt, wherever they are kept: at most 20 sentences.
+-- Jobs that may have no attempt, wherever they are kept.
 select format('job %s, %s, may have %s attempts, and none has fewer than 1.',
               id, place, attempts_max)
 from (
@@ -9,4 +9,3 @@ from (
     union all select id, 'cancelled', attempts_max from inturn.cancelled
 ) kept
 where attempts_max < 1
-limit 20

@@ -1,4 +1,4 @@
--- Jobs that are in two places at once, so that they could run twice: at most 20 of a sort.
+-- Jobs that are in two places at once, so that they could run twice.
 -- A job that was set aside may keep its row in the log, but only behind the cursor, in no run; a
 -- halted lane's head is dead in its place, and a cancelled job keeps its place until it is passed.
 with aside as (
@@ -23,24 +23,20 @@ with aside as (
                and not (l.key is not null and j.position < l.cursor)) as excused
     from aside a join inturn.job j on j.id = a.id join inturn.lane l on l.id = j.lane
 )
-select said from (
-    select faults.said, row_number() over (partition by faults.sort) as number from (
-        select 1 as sort, format('job %s is in several places: %s.', id,
-                                 string_agg(place, ', ' order by place)) as said
-        from aside group by id having count(*) > 1
-        union all
-        select 2, format('job %s is %s, and yet stands at position %s of lane %s.',
-                         id, place, position, lane)
-        from standing where never_stood or (live and not excused is true)
-        union all
-        select 3, format('job %s is cancelled at position %s of lane %s, where job %s stands.',
-                         a.id, a.position, a.lane, j.id)
-        from aside a join inturn.job j on j.lane = a.lane and j.position = a.position
-        where a.id <> j.id
-        union all
-        select 4, format('lane %s (%L of queue %L) is halted on job %s, which has the key %L of '
-                         'queue %L.', l.id, l.key, l.queue, d.id, d.key, d.queue)
-        from inturn.lane l join inturn.dead d on d.id = l.halted_job
-        where (d.queue, d.key) is distinct from (l.queue, l.key)
-    ) faults
-) found where number <= 20
+select format('job %s is in several places: %s.', id,
+                         string_agg(place, ', ' order by place)) as said
+from aside group by id having count(*) > 1
+union all
+select format('job %s is %s, and yet stands at position %s of lane %s.',
+                 id, place, position, lane)
+from standing where never_stood or (live and not excused is true)
+union all
+select format('job %s is cancelled at position %s of lane %s, where job %s stands.',
+                 a.id, a.position, a.lane, j.id)
+from aside a join inturn.job j on j.lane = a.lane and j.position = a.position
+where a.id <> j.id
+union all
+select format('lane %s (%L of queue %L) is halted on job %s, which has the key %L of '
+                 'queue %L.', l.id, l.key, l.queue, d.id, d.key, d.queue)
+from inturn.lane l join inturn.dead d on d.id = l.halted_job
+where (d.queue, d.key) is distinct from (l.queue, l.key)
