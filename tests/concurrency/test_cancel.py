@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from uuid import UUID
 
 import pytest
 
 from inturn.model.job import JobState
 from inturn.model.lease import Claim
-from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Done, Retry
 from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.support import (
@@ -98,32 +94,3 @@ async def test_a_claim_that_began_before_a_cancel_was_committed_respects_it(
     assert said == "cancelled"
     assert sorted(ran) == sorted([first, last])
     assert await state(store, one) is JobState.CANCELLED
-
-
-async def test_a_cancel_meets_a_job_that_is_claimed_and_retried_again_and_again(
-    store: PostgresStore,
-) -> None:
-    """It moves from its lane to parked and into leases meanwhile, and is caught there or runs."""
-    ends_at = time.monotonic() + 2
-    finished: list[UUID] = []
-
-    async def work(worker: str) -> None:
-        chance = random.Random(worker)
-        while time.monotonic() < ends_at or not finished:
-            for held in await claim(store, 1, worker=worker):
-                verdict = Retry(0.0, "boom", counted=False) if chance.random() < 0.9 else Done()
-                outcome = Outcome(held.jobs[0], verdict)
-                await store.settle([Settlement(held.lease, [outcome])], worker=worker)
-                if isinstance(verdict, Done):
-                    finished.append(outcome.job.id)
-
-    async def cancel() -> None:
-        while time.monotonic() < ends_at or not finished:
-            [made] = await enqueue(store, job())
-            for _ in range(200):
-                if await store.cancel(made, by="ann") is not JobState.RUNNING:
-                    break
-
-    await asyncio.gather(*(work(f"w{n}") for n in range(3)), *(cancel() for _ in range(4)))
-    assert {await state(store, one) for one in finished} == {JobState.DONE}
-    assert await store.check() == []

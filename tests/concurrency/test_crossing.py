@@ -12,17 +12,15 @@ from uuid import UUID
 import pytest
 
 from inturn.model.job import JobState, NewJob
-from inturn.model.lane import QueueSettings
 from inturn.model.lease import Claim, Wish
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Bury, Done, Release, Retry, Verdict
+from inturn.policy.verdict import Bury, Done, Retry, Verdict
 from inturn.store.change import Change
-from inturn.store.postgres.sql import called, query
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import (
     QUICK_SECONDS,
-    ask,
     claim,
     drain,
     enqueue,
@@ -46,22 +44,6 @@ async def test_two_transactions_settle_in_one_lane_and_enqueue_into_the_others(
         await quickly(t2.enqueue([job(one.lease.key)]))
     assert len(await drain(store)) == 2
     assert await store.check() == []
-
-
-async def test_two_transactions_free_what_waits_and_enqueue_behind_what_the_other_freed(
-    store: PostgresStore,
-) -> None:
-    await enqueue(store, job("a"), job("b"))
-    await drain(store)
-    first, second = await enqueue(store, job("c"), job("d"))
-    await enqueue(store, job("a", after=frozenset({first})), job("b", after=frozenset({second})))
-    [one], [other] = await claim(store, 1), await claim(store, 1)
-    async with store.transaction() as t1, store.transaction() as t2:
-        await t1.settle([Settlement.done(one)], worker="w")
-        await t2.settle([Settlement.done(other)], worker="w")
-        await quickly(t1.enqueue([job("b")]))
-        await quickly(t2.enqueue([job("a")]))
-    assert len(await drain(store)) == 4
 
 
 async def test_transactions_settle_cancel_and_enqueue_in_the_lanes_of_each_other(
@@ -116,35 +98,6 @@ async def test_a_dead_letter_is_retried_while_its_lane_is_appended_to(
     await quickly(appending)
     assert await quickly(retrying) == [dead.id]
     assert dead.id in await drain(store)
-
-
-async def test_a_queue_is_configured_while_it_is_worked_on(store: PostgresStore) -> None:
-    """Lanes come back in the order of their ranks, which is another than that of their rows."""
-    await enqueue(
-        store, *(job(f"key {n}", priority=n * 7 % 19 - 9, attempts_max=1_000) for n in range(300))
-    )
-    ends_at = time.monotonic() + 3
-
-    async def work(worker: str) -> None:
-        while time.monotonic() < ends_at:
-            claims = await claim(store, 30, worker=worker)
-            await store.settle(
-                [
-                    Settlement(one.lease, [Outcome(held, Release()) for held in one.jobs])
-                    for one in claims
-                ],
-                worker=worker,
-            )
-
-    async def configure() -> None:
-        while time.monotonic() < ends_at:
-            for seconds in (100.0, 200.0):
-                await store.configure("default", QueueSettings(aging_seconds=seconds))
-
-    await asyncio.gather(*(work(f"w{number}") for number in range(4)), configure())
-    assert await store.check() == []
-    await store.configure("default", QueueSettings(aging_seconds=10.0))
-    assert await ask(store, query("ranked_otherwise"), "default") is False
 
 
 async def test_a_job_that_waits_for_one_being_cancelled_is_not_left_blocked(

@@ -51,36 +51,6 @@ async def test_a_turn_keeps_no_lane_from_who_holds_what_waits_for_its_jobs(
     assert {*ids(claims), *await drain(store)} == {waiting, ticket.id}
 
 
-async def test_dead_letters_are_dropped_while_jobs_are_settled_that_the_same_wait_for(
-    store: PostgresStore,
-) -> None:
-    """The letters come in the order of lanes, and what waits for them in another."""
-    dead = await enqueue(store, job("a"), job("b"))
-    await store.settle(
-        [Settlement(one.lease, [Outcome(one.jobs[0], Bury("no"))]) for one in await claim(store)],
-        worker="w",
-    )
-    first, second = await enqueue(store, job("c"), job("d"))
-    waiting = await enqueue(
-        store,
-        job("e", after=frozenset({second, dead[1]})),
-        job("f", after=frozenset({second, first})),
-        job("g", after=frozenset({second, dead[0]})),
-    )
-    await store.reclaim()
-    [one], other = await claim(store, 1), await claim(store, 1)
-    async with store.transaction() as transaction:
-        await transaction.settle([Settlement.done(one)], worker="w1")
-        settling = asyncio.ensure_future(done(store, other))
-        assert await held_up(settling)
-        dropping = asyncio.ensure_future(store.dead_drop(dead, by="ann"))
-        assert await held_up(dropping)
-    await quickly(settling)
-    assert await quickly(dropping) == dead
-    assert await drain(store) == [waiting[1]]
-    assert [await state(store, waiting[n]) for n in (0, 2)] == [JobState.DEAD] * 2
-
-
 async def test_a_cancel_that_waits_for_a_settle_keeps_no_lane_from_others(
     store: PostgresStore,
 ) -> None:

@@ -97,27 +97,6 @@ async def test_one_that_is_refused_is_refused_alone(store: PostgresStore) -> Non
     assert len(await drain(store)) == 4
 
 
-async def test_one_that_is_cancelled_before_it_was_sent_is_withdrawn(
-    store: PostgresStore, producer: Opening
-) -> None:
-    await enqueue(store, job("a"))
-    open_one = await producer()
-    await open_one.enqueue(job("a"))
-    leading = asyncio.ensure_future(store.enqueue([job("a")]))
-    await asyncio.sleep(0)  # now it leads, and waits for the lock
-    kept, withdrawn = job("b"), job("c")
-    staying = asyncio.ensure_future(store.enqueue([kept]))
-    leaving = asyncio.ensure_future(store.enqueue([withdrawn]))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    await quickly(staying)
-    await open_one.commit()
-    await quickly(leading)
-    ran = await drain(store)
-    assert kept.id in ran
-    assert withdrawn.id not in ran
-
-
 async def test_connections_are_cut_under_them_and_each_job_is_stored_once(
     store: PostgresStore, database: str
 ) -> None:
@@ -129,14 +108,3 @@ async def test_connections_are_cut_under_them_and_each_job_is_stored_once(
             await transaction.execute(CUT_ALL + " and pid <> pg_backend_pid()")
             assert len(all_accepted(await sent)) == 60
     assert len(await drain(store)) == 5 * 120
-
-
-async def test_a_store_that_closes_accepts_first_what_waits(database: str) -> None:
-    store = PostgresStore(database)
-    await store.open()
-    await enqueue(store, job("a"))
-    sent = asyncio.ensure_future(together(store, [[job(f"k{n}")] for n in range(50)]))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    await store.close()
-    assert len(all_accepted(await sent)) == 50

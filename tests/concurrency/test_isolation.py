@@ -120,33 +120,3 @@ async def test_a_snapshot_older_than_the_queue_strands_nothing(
         except asyncpg.SerializationError:
             await open_one.rollback()
     assert await drain(store) == made
-
-
-@higher_isolation
-async def test_racing_producers_and_consumers_strand_nothing(
-    store: PostgresStore, producer: Opening, isolation: str
-) -> None:
-    """The race by itself, over few keys, so that lanes are drained and woken all the time."""
-    accepted: list[UUID] = []
-
-    async def produce(number: int) -> None:
-        for turn in range(12):
-            open_one = await producer(isolation)
-            try:
-                made = await open_one.enqueue(job(f"key {turn % 2}"), job())
-                await asyncio.sleep(0.002 * number)
-                await open_one.commit()
-                accepted.extend(made)
-            except asyncpg.SerializationError:
-                await open_one.rollback()
-            await open_one.close()
-
-    ran: list[UUID] = []
-    producing = asyncio.gather(*(produce(number) for number in range(3)))
-    while not producing.done():
-        ran += await drain(store, jobs_max=2)
-        await asyncio.sleep(0)
-    await producing
-    ran += await drain(store)
-    assert sorted(ran) == sorted(accepted)
-    assert accepted

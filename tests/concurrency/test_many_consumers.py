@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import json
 import random
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ import pytest
 import pytest_asyncio
 
 from inturn.model.job import NewJob
-from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
 from inturn.store.store import Store
 from tests.concurrency.crew import Crew
@@ -131,37 +129,3 @@ def each_producer_in_order(held: list[Lease]) -> None:
             producer, number = json.loads(payload)
             assert seen.get(producer, 0) < number
             seen[producer] = number
-
-
-async def test_claims_that_find_lanes_drained_do_not_wait_for_each_other(database: str) -> None:
-    """A claim may wait for an open lane that another one holds, but only with empty hands."""
-    kinds = [f"kind {n}" for n in range(4)]
-    ends_at = time.monotonic() + 3
-    produced = asyncio.Event()
-
-    async def claim_on(store: Store, worker: str) -> int:
-        count = 0
-        while time.monotonic() < ends_at or not produced.is_set():
-            claims = await store.claim("default", jobs_max=3, worker=worker)
-            await store.settle([Settlement.done(claim) for claim in claims], worker=worker)
-            count += sum(len(claim.jobs) for claim in claims)
-        return count
-
-    async def produce_on(store: Store) -> int:
-        count = 0
-        while time.monotonic() < ends_at or not count:
-            await store.enqueue([NewJob(kind=kind) for kind in kinds])
-            count += len(kinds)
-            await asyncio.sleep(0.02)
-        produced.set()
-        return count
-
-    store = connect(database)
-    await store.open()
-    try:
-        made, *done = await asyncio.gather(
-            produce_on(store), *(claim_on(store, f"w{n}") for n in range(6))
-        )
-        assert 0 < sum(done) <= made
-    finally:
-        await store.close()

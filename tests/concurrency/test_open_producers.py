@@ -188,22 +188,6 @@ async def test_a_caller_with_work_in_its_transaction_commits_all_or_nothing(
     assert await ask(store, "select count(*) from public.orders") == 1
 
 
-async def test_a_claim_looks_past_many_drained_lanes_that_a_producer_holds(
-    store: PostgresStore, producer: Opening
-) -> None:
-    """They cannot be put to sleep while their tails are held, so each claim meets them again."""
-    keys = [f"key {number}" for number in range(120)]
-    await enqueue(store, *map(job, keys))
-    claims = await claim(store, 200)
-    open_one = await producer()
-    await open_one.enqueue(*map(job, keys))
-    await done(store, claims)
-    [free] = await enqueue(store, job("free"))
-    assert ids(await quickly(claim(store, 1))) == [free]
-    await open_one.commit()
-    assert len(await drain(store)) == len(keys)
-
-
 async def test_a_lane_learns_what_a_producer_left_in_it_when_it_was_drained(
     store: PostgresStore, producer: Opening
 ) -> None:

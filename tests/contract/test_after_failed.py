@@ -169,20 +169,6 @@ async def test_a_reaction_to_several_runs_at_the_first_failure_and_at_no_other(
     assert await store.check() == []
 
 
-async def test_a_reaction_runs_although_what_died_was_retried_and_done_before_it_was_let_in(
-    store: Store,
-) -> None:
-    """(B-02)"""
-    [first] = await enqueue(store, job(queue=FIRST))
-    [reacts] = await enqueue(store, reaction(first))
-    await settle(store, bury(await claim_one(store, queue=FIRST)))
-    await store.dead_retry([first])
-    assert await store.check() == []
-    await run_all(store, queue=FIRST)
-    assert await state(store, first) is JobState.DONE
-    assert await run_all(store) == [reacts]
-
-
 @pytest.mark.parametrize("wanted", [JobState.DEAD, JobState.CANCELLED])
 async def test_a_reaction_to_what_has_failed_already_runs_at_once(
     store: Store, wanted: JobState

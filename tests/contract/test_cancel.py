@@ -126,18 +126,6 @@ async def test_jobs_behind_a_halted_head_can_be_cancelled(store: Store) -> None:
 
 
 @KEYS
-async def test_a_suspect_can_be_cancelled(
-    store: Store, clock: ManualClock, key: str | None
-) -> None:
-    made = await enqueue(store, *jobs(3, key=key))
-    await claim(store)
-    clock.advance(31)
-    await store.reclaim()
-    assert await store.cancel(made[1], by="ann") is JobState.CANCELLED
-    assert sorted(await run_all(store)) == [made[0], made[2]]
-
-
-@KEYS
 async def test_a_cancel_that_breaks_off_leaves_the_job_waiting(
     store: Store, key: str | None
 ) -> None:

@@ -108,17 +108,6 @@ async def test_an_open_lane_is_leased_to_many_at_once(store: Store, other_store:
     assert await states(store, ids(third)) == [JobState.RUNNING] * 2
 
 
-async def test_no_more_jobs_come_than_were_asked_for(store: Store) -> None:
-    await enqueue(store, *jobs(3, key="a"), *jobs(3, key="b"), *jobs(3), *jobs(3, key="c"))
-    left = 12
-    while left:
-        claims = await claim(store, 5)
-        assert len(ids(claims)) == min(5, left)
-        left -= len(ids(claims))
-        assert all(one.jobs for one in claims)
-        await settle(store, done(claims))
-
-
 async def test_the_leases_of_one_claim_share_a_token_and_tokens_go_up(store: Store) -> None:
     await enqueue(store, job(key="a"), job(key="b"), job())
     before = 0

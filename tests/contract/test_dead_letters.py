@@ -12,8 +12,6 @@ import pytest
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
-from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Done
 from inturn.store.store import Store
 from tests.contract.support import (
     NOWHERE,
@@ -127,15 +125,6 @@ async def test_a_dead_letter_keeps_its_job_and_every_error(
     assert (view.reason, view.died_at) == (letter.reason, died_at)
 
 
-async def test_a_job_buried_by_its_handler_says_why(store: Store) -> None:
-    await enqueue(store, job(key="a"))
-    await settle(store, bury(await claim_one(store), "unknown SKU"))
-    [letter] = (await store.dead_letters()).rows
-    assert letter.reason == "unknown SKU"
-    assert [error.error for error in letter.errors] == ["unknown SKU"]
-    assert letter.attempts == 1
-
-
 @KEYS
 async def test_retrying_a_dead_letter_twice_runs_it_once(
     store: Store, other_store: Store, key: str | None
@@ -201,19 +190,6 @@ async def test_a_keyed_dead_letter_goes_to_the_head_of_the_lane_that_is_halted_o
     assert await run_all(store) == made
 
 
-async def test_a_keyed_dead_letter_comes_back_after_its_lane_was_pruned(
-    store: Store, clock: ManualClock
-) -> None:
-    dead = await bring_to(store, JobState.DEAD, key="a")
-    for _ in range(3):
-        clock.advance(2 * 86_400)
-        await store.prune()
-    assert (await store.lanes("default", key="a")).rows == ()
-    assert await store.dead_retry([dead]) == [dead]
-    [later] = await enqueue(store, job(key="a"))
-    assert await run_all(store) == [dead, later]
-
-
 @KEYS
 async def test_a_dropped_dead_letter_is_cancelled_for_good(store: Store, key: str | None) -> None:
     dead = await bring_to(store, JobState.DEAD, key=key)
@@ -225,14 +201,6 @@ async def test_a_dropped_dead_letter_is_cancelled_for_good(store: Store, key: st
     assert view.reason == "dropped by ann"
     assert (await store.dead_letters()).rows == ()
     assert await claim(store) == []
-
-
-async def test_dropping_the_job_a_lane_is_halted_on_lets_the_lane_go_on(store: Store) -> None:
-    await store.configure("default", QueueSettings(on_dead=OnDead.HALT))
-    made = await enqueue(store, *jobs(2, key="a"))
-    await settle(store, bury(await claim_one(store)))
-    assert await store.dead_drop([made[0]], by="ann") == [made[0]]
-    assert await run_all(store) == [made[1]]
 
 
 async def test_dead_letters_come_latest_death_first_page_by_page(
@@ -266,15 +234,3 @@ async def test_dead_letters_come_latest_death_first_page_by_page(
         found = job_ids(await page_through(store.dead_letters, rows_max, key="key 0"))
         assert found == [one for one in buried if where[one] % 2 == 0]
     assert (await store.dead_letters(queue="q0", key="key 1")).rows == ()
-
-
-async def test_a_dead_letter_may_be_put_back_while_others_of_its_lease_run(store: Store) -> None:
-    dead, *others = await enqueue(store, *jobs(3))
-    [held] = await claim(store, 3)
-    await settle(store, bury(held))
-    await store.dead_retry([dead])
-    assert await store.check() == []
-    rest = Settlement(held.lease, [Outcome(one, Done()) for one in held.jobs[1:]])
-    await settle(store, [rest])
-    assert await run_all(store) == [dead]
-    assert await states(store, [dead, *others]) == [JobState.DONE] * 3

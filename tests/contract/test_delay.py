@@ -77,15 +77,3 @@ async def test_due_jobs_that_are_more_than_one_claim_moves_all_run(
     clock.advance(1)
     ran = await run_all(store, jobs_max=5_000)
     assert sorted(ran) == made
-
-
-async def test_a_delayed_job_comes_due_in_a_queue_that_was_idle_and_pruned(
-    store: Store, clock: ManualClock
-) -> None:
-    await enqueue(store, job(key="a"))
-    [delayed] = await enqueue(store, job(key="a", delay_seconds=10 * 86_400))
-    await run_all(store)
-    for _ in range(5):
-        clock.advance(2 * 86_400)
-        await store.prune()
-    assert ids(await claim(store)) == [delayed]

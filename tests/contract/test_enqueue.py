@@ -71,16 +71,6 @@ async def test_a_job_is_kept_with_all_its_options(store: Store, clock: ManualClo
     assert kept.enqueued_at == clock.now()
 
 
-async def test_a_worker_gets_the_job_as_it_is_kept(store: Store) -> None:
-    new = job("mail", payload="[1]", key="a", priority=3, round=0, timeout_seconds=0.5)
-    await store.enqueue([new])
-    kept = (await store.job(new.id)).job
-    [claimed] = await claim(store)
-    [leased] = claimed.jobs
-    for field in kept.__struct_fields__:
-        assert getattr(leased, field) == getattr(kept, field)
-
-
 async def test_a_batch_that_is_sent_again_is_stored_once(store: Store) -> None:
     batch = [job(key="a"), job(), job(delay_seconds=1), job(key="a")]
     first = await store.enqueue(batch)

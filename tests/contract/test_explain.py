@@ -38,12 +38,6 @@ async def test_every_state_is_explained(store: Store) -> None:
             )
 
 
-async def test_a_running_job_names_its_worker(store: Store) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await claim_one(store, worker="worker-17")
-    await says(store, made, "worker-17")
-
-
 async def test_a_job_in_line_says_how_many_are_ahead(store: Store) -> None:
     made = await enqueue(store, *jobs(8, key="customer-7"))
     await says(store, made[7], "7", "customer-7")
@@ -71,20 +65,10 @@ async def test_a_retrying_job_says_when_and_what_went_wrong(
         await says(store, made, "01:00:00", "no route to host")
 
 
-async def test_a_scheduled_job_says_when(store: Store) -> None:
-    await says(store, *(await enqueue(store, job(delay_seconds=7_200))), "02:00:00")
-
-
 async def test_a_blocked_job_names_what_it_waits_for(store: Store) -> None:
     first, second = await enqueue(store, *jobs(2))
     [made] = await enqueue(store, job(after=frozenset({first, second})))
     await says(store, made, first, second)
-
-
-async def test_a_job_that_waits_for_a_dead_letter_says_so(store: Store) -> None:
-    dead = await bring_to(store, JobState.DEAD)
-    [made] = await enqueue(store, job(after=frozenset({dead})))
-    await says(store, made, dead, "dead")
 
 
 async def test_a_job_of_a_round_that_is_not_open_says_so(store: Store) -> None:

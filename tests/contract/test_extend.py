@@ -40,13 +40,6 @@ async def test_an_extended_lease_is_not_reclaimed(
     assert await state(store, made) is JobState.DONE
 
 
-async def test_a_lease_runs_from_now_on_not_from_its_end(store: Store, clock: ManualClock) -> None:
-    [made] = await enqueue(store, job())
-    claimed = await claim_one(store, lease_seconds=100)
-    await store.extend([claimed.lease], lease_seconds=5)
-    assert (await store.job(made)).leased_until == clock.now() + timedelta(seconds=5)
-
-
 @KEYS
 async def test_a_reclaimed_lease_is_lost(
     store: Store, other_store: Store, clock: ManualClock, key: str | None

@@ -8,7 +8,7 @@ from inturn.model import bounds
 from inturn.model.clock import ManualClock
 from inturn.policy.verdict import Bury, Retry
 from inturn.store.store import Store
-from tests.contract.support import bury, claim_one, enqueue, job, settle, verdicts
+from tests.contract.support import claim_one, enqueue, job, settle, verdicts
 
 KEYS = pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 ALL = bounds.ERRORS_MAX
@@ -23,16 +23,6 @@ async def test_a_longer_one_keeps_its_last(
     await fail_often(store, clock, ALL + more)
     errors = (await store.job(made)).errors
     assert [error.error for error in errors] == [f"boom {n}" for n in range(more, ALL + more)]
-
-
-@KEYS
-async def test_it_dies_with_the_job(store: Store, clock: ManualClock, key: str | None) -> None:
-    await enqueue(store, job(key=key))
-    await fail_often(store, clock, ALL + 3)
-    await settle(store, bury(await claim_one(store), "hopeless"))
-    [letter] = (await store.dead_letters()).rows
-    assert len(letter.errors) == ALL
-    assert letter.errors[-1].error == "hopeless"
 
 
 @KEYS

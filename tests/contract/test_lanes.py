@@ -61,18 +61,6 @@ async def test_what_runs_in_a_paused_lane_goes_on_running(store: Store) -> None:
     assert await run_all(store) == [made[2], later]
 
 
-async def test_a_retry_that_comes_due_in_a_paused_lane_waits_for_it(
-    store: Store, clock: ManualClock
-) -> None:
-    [made] = await enqueue(store, job(key="a"))
-    await settle(store, fail(await claim_one(store), delay=10))
-    await store.pause("default", key="a", by="ann")
-    clock.advance(20)
-    assert await claim(store) == []
-    await store.resume("default", key="a")
-    assert ids(await claim(store)) == [made]
-
-
 async def test_a_lane_that_is_not_there_cannot_be_paused_or_resumed(store: Store) -> None:
     await enqueue(store, job(key="a"))
     for queue, key in [("default", "b"), ("other", "a")]:

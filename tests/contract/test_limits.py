@@ -12,9 +12,7 @@ from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.store.store import Store
 from tests.contract.support import (
-    attempts,
     claim,
-    claim_one,
     done,
     enqueue,
     fail,
@@ -119,18 +117,6 @@ async def test_a_place_of_a_rate_comes_back_when_its_window_has_passed(
     assert len(ids(await claim(store))) == 2
 
 
-async def test_a_job_that_finds_no_place_uses_no_attempt(store: Store) -> None:
-    await store.configure("default", QueueSettings(running_max=1))
-    first, second = await enqueue(store, *jobs(2))
-    claimed = await claim_one(store)
-    for _ in range(3):
-        assert await claim(store) == []
-    assert (await store.job(second)).attempt == 0
-    await settle(store, done([claimed]))
-    assert attempts(await claim(store)) == [1]
-    assert (await store.job(first)).state is JobState.DONE
-
-
 async def test_a_place_is_free_however_the_job_left_it(store: Store, clock: ManualClock) -> None:
     await store.configure("default", QueueSettings(running_max=1))
     await enqueue(store, *jobs(3))
@@ -158,13 +144,6 @@ async def test_a_claim_takes_one_job_of_a_key_from_a_queue_with_limits(store: St
     a, *_ = await enqueue(store, *jobs(3, key="a"))
     b, *_ = await enqueue(store, *jobs(3, key="b"))
     assert ids(await claim(store)) == [a, b]
-
-
-async def test_other_queues_know_nothing_of_a_limit(store: Store) -> None:
-    await store.configure("mail", TWO)
-    await enqueue(store, *jobs(3, queue="mail"), *jobs(3))
-    assert len(ids(await claim(store, queue="mail"))) == 2
-    assert len(ids(await claim(store))) == 3
 
 
 async def test_status_and_explain_say_that_a_queue_waits_for_its_limit(

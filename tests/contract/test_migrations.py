@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from inturn.model.clock import ManualClock
 from inturn.model.errors import ResultLost, SchemaMissing, SchemaTaken, SchemaTooNew
@@ -18,46 +20,43 @@ from inturn.store.store import Store
 from tests.contract.support import claim, enqueue, ids, job, raw, run_all, settle, verdicts
 
 POSTGRES = pytest.mark.parametrize("store_kind", ["postgres"], indirect=True)
-SQLITE = pytest.mark.parametrize("store_kind", ["sqlite"], indirect=True)
 
 
-async def test_migrating_twice_is_migrating_once(empty_url: str, clock: ManualClock) -> None:
+@pytest_asyncio.fixture(loop_scope="session")
+async def blank(empty_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """A store that was never migrated, closed when the test ends."""
     store = connect(empty_url, clock=clock)
-    try:
-        version = await store.migrate()
-        assert version >= 1
-        await store.open()
-        [made] = await enqueue(store, job(key="a"))
-        assert await store.migrate() == version
-        assert ids(await claim(store)) == [made]
-        assert await store.check() == []
-    finally:
-        await store.close()
+    yield store
+    await store.close()
 
 
-async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(
-    empty_url: str, clock: ManualClock
-) -> None:
-    store = connect(empty_url, clock=clock)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            for engine in (sqlite_migrate, postgres_migrate):
-                patch.setattr(engine, "MIGRATIONS", engine.MIGRATIONS[:1])
-            patch.setattr(postgres_migrate, "_make_functions", no_functions)
-            assert await store.migrate() == 1
-        with pytest.raises(SchemaMissing, match=r"version 1.*needs.* [1-9]"):
-            await store.open()
-        assert await store.migrate() >= 2
-        await store.open()
-        first, second = await enqueue(store, job(key="a"), job(key="a"))
-        [claimed] = await claim(store)
-        await settle(store, [verdicts(claimed, Done("7"), Done(result_lost="no JSON"))])
-        assert await store.result(first) == "7"
-        with pytest.raises(ResultLost):
-            await store.result(second)
-        assert await store.check() == []
-    finally:
-        await store.close()
+async def test_migrating_twice_is_migrating_once(blank: Store) -> None:
+    version = await blank.migrate()
+    assert version >= 1
+    await blank.open()
+    [made] = await enqueue(blank, job(key="a"))
+    assert await blank.migrate() == version
+    assert ids(await claim(blank)) == [made]
+    assert await blank.check() == []
+
+
+async def test_a_store_of_the_first_version_is_refused_until_it_is_migrated(blank: Store) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for engine in (sqlite_migrate, postgres_migrate):
+            patch.setattr(engine, "MIGRATIONS", engine.MIGRATIONS[:1])
+        patch.setattr(postgres_migrate, "_make_functions", no_functions)
+        assert await blank.migrate() == 1
+    with pytest.raises(SchemaMissing, match=r"version 1.*needs.* [1-9]"):
+        await blank.open()
+    assert await blank.migrate() >= 2
+    await blank.open()
+    first, second = await enqueue(blank, job(key="a"), job(key="a"))
+    [claimed] = await claim(blank)
+    await settle(blank, [verdicts(claimed, Done("7"), Done(result_lost="no JSON"))])
+    assert await blank.result(first) == "7"
+    with pytest.raises(ResultLost):
+        await blank.result(second)
+    assert await blank.check() == []
 
 
 async def no_functions(*_: object, **__: object) -> None:
@@ -65,26 +64,22 @@ async def no_functions(*_: object, **__: object) -> None:
 
 
 async def test_an_older_inturn_works_on_newer_tables_that_allow_it(
-    empty_url: str, clock: ManualClock
+    blank: Store, empty_url: str, clock: ManualClock
 ) -> None:
-    store = connect(empty_url, clock=clock)
+    known = await blank.migrate()
+    await blank.open()
+    await raw(
+        blank,
+        f"update @schema_version set version = {known + 7} where version = {known}",
+    )
+    old = connect(empty_url, clock=clock)
     try:
-        known = await store.migrate()
-        await store.open()
-        await raw(
-            store,
-            f"update @schema_version set version = {known + 7} where version = {known}",
-        )
-        old = connect(empty_url, clock=clock)
-        try:
-            await old.open()
-            assert await old.migrate() == known + 7
-            [made] = await enqueue(old, job())
-            assert await run_all(store) == [made]
-        finally:
-            await old.close()
+        await old.open()
+        assert await old.migrate() == known + 7
+        [made] = await enqueue(old, job())
+        assert await run_all(blank) == [made]
     finally:
-        await store.close()
+        await old.close()
 
 
 async def test_many_that_migrate_at_once_do_not_mind(empty_url: str, clock: ManualClock) -> None:
@@ -103,48 +98,38 @@ async def test_many_that_migrate_at_once_do_not_mind(empty_url: str, clock: Manu
 
 @pytest.mark.corrupts
 async def test_a_newer_store_is_refused_and_left_as_it_is(
-    empty_url: str, clock: ManualClock
+    blank: Store, empty_url: str, clock: ManualClock
 ) -> None:
-    store = connect(empty_url, clock=clock)
+    known = await blank.migrate()
+    await blank.open()
+    [made] = await enqueue(blank, job())
+    await raw(
+        blank,
+        f"update @schema_version set version = {known + 7}, oldest = {known + 7} "
+        f"where version = {known}",
+    )
+    late = connect(empty_url, clock=clock)
     try:
-        known = await store.migrate()
-        await store.open()
-        [made] = await enqueue(store, job())
-        await raw(
-            store,
-            f"update @schema_version set version = {known + 7}, oldest = {known + 7} "
-            f"where version = {known}",
-        )
-        late = connect(empty_url, clock=clock)
-        try:
-            with pytest.raises(SchemaTooNew) as newer:
-                await late.open()
-            assert (newer.value.found, newer.value.known) == (known + 7, known)
-            with pytest.raises(SchemaTooNew):
-                await late.migrate()
-        finally:
-            await late.close()
-        assert await raw(store, "select max(version) from @schema_version") == [(known + 7,)]
-        assert ids(await claim(store)) == [made]
+        with pytest.raises(SchemaTooNew) as newer:
+            await late.open()
+        assert (newer.value.found, newer.value.known) == (known + 7, known)
+        with pytest.raises(SchemaTooNew):
+            await late.migrate()
     finally:
-        await store.close()
+        await late.close()
+    assert await raw(blank, "select max(version) from @schema_version") == [(known + 7,)]
+    assert ids(await claim(blank)) == [made]
 
 
 @POSTGRES
-async def test_a_database_without_tables_is_refused_and_left_as_it_is(
-    empty_url: str, clock: ManualClock
-) -> None:
-    store = connect(empty_url, clock=clock)
-    try:
-        with pytest.raises(SchemaMissing, match="migrate"):
-            await store.open()
-        with pytest.raises(SchemaMissing):
-            await store.open()
-        assert await store.migrate() >= 1
-        await store.open()
-        assert await store.queues() == []
-    finally:
-        await store.close()
+async def test_a_database_without_tables_is_refused_and_left_as_it_is(blank: Store) -> None:
+    with pytest.raises(SchemaMissing, match="migrate"):
+        await blank.open()
+    with pytest.raises(SchemaMissing):
+        await blank.open()
+    assert await blank.migrate() >= 1
+    await blank.open()
+    assert await blank.queues() == []
 
 
 @pytest.mark.parametrize(
@@ -156,18 +141,14 @@ async def test_a_database_without_tables_is_refused_and_left_as_it_is(
     ],
 )
 async def test_tables_of_someone_else_are_named_and_left_as_they_are(
-    empty_url: str, statement: str, named: str
+    blank: Store, empty_url: str, statement: str, named: str
 ) -> None:
     await made_by_someone_else(empty_url, statement)
-    store = connect(empty_url)
-    try:
-        with pytest.raises(SchemaTaken, match=rf"{named}.*of its own") as refused:
-            await store.migrate()
-        assert refused.value.names == (named,)
-        with pytest.raises(SchemaTaken, match=rf"{named}.*of its own"):
-            await store.open()
-    finally:
-        await store.close()
+    with pytest.raises(SchemaTaken, match=rf"{named}.*of its own") as refused:
+        await blank.migrate()
+    assert refused.value.names == (named,)
+    with pytest.raises(SchemaTaken, match=rf"{named}.*of its own"):
+        await blank.open()
 
 
 async def made_by_someone_else(url: str, statement: str) -> None:

@@ -26,22 +26,6 @@ KEYS = pytest.mark.parametrize("keyed", [False, True], ids=["unkeyed", "keyed"])
 
 
 @KEYS
-async def test_priority_is_first_then_order_of_arrival(
-    store: Store, clock: ManualClock, keyed: bool
-) -> None:
-    """(001-22)"""
-    made: dict[tuple[int, int], object] = {}
-    for arrival in range(3):
-        for priority in (0, 5, -5, 100, -100):
-            key = f"{arrival} {priority}" if keyed else None
-            [one] = await enqueue(store, job(key=key, priority=priority))
-            made[-priority, arrival] = one
-        clock.advance(1)
-    expected = [made[place] for place in sorted(made)]
-    assert ids(await claim(store)) == expected
-
-
-@KEYS
 async def test_one_at_a_time_the_order_is_the_same(
     store: Store, clock: ManualClock, keyed: bool
 ) -> None:

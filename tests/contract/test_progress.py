@@ -79,15 +79,6 @@ async def test_what_was_said_of_jobs_that_run_no_more_is_pruned(store: Store) ->
     assert shown.fraction == 0.5
 
 
-async def test_a_note_is_kept_as_far_as_it_can_be(store: Store) -> None:
-    [made] = await enqueue(store, job())
-    claimed = await claim_one(store)
-    await store.progress(claimed.lease, made, fraction=0, note="a\x00b \ud800 é🎈")
-    said = await said_of(store, made)
-    assert said is not None
-    assert said.note == "a\\0b \\ud800 é🎈"
-
-
 async def test_what_does_not_say_how_far_a_job_is_is_refused(store: Store) -> None:
     [made] = await enqueue(store, job())
     claimed = await claim_one(store)

@@ -53,17 +53,6 @@ async def test_settings_are_kept_as_they_were_given(store: Store, other_store: S
     assert (await queue_status(other_store, "mail")).settings == QueueSettings()
 
 
-async def test_configuring_a_queue_leaves_its_jobs_alone(store: Store) -> None:
-    made = await enqueue(store, *jobs(2, key="a"))
-    await store.pause("default", by="ann")
-    await store.open_gate("default", 3)
-    await store.configure("default", QueueSettings(aging_seconds=1))
-    status = await queue_status(store)
-    assert (status.gate, status.paused_by, status.waiting) == (3, "ann", 2)
-    await store.resume("default")
-    assert await run_all(store) == made
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -100,21 +89,6 @@ async def test_every_state_is_counted_where_it_belongs(store: Store) -> None:
         assert counted == expected, wanted
         if wanted is not JobState.RETRYING:  # a keyed head between attempts is also in its line
             assert status.waiting == (2 if wanted is JobState.WAITING else 0), wanted
-
-
-async def test_depth_follows_the_jobs_through(store: Store) -> None:
-    await enqueue(store, *jobs(3, key="a"), *jobs(2))
-    status = await queue_status(store)
-    assert (status.waiting, status.running, status.lanes) == (5, 0, 2)
-    claims = await claim(store, 4)
-    status = await queue_status(store)
-    assert (status.waiting, status.running) == (1, 4)
-    await settle(store, done(claims))
-    status = await queue_status(store)
-    assert (status.waiting, status.running) == (1, 0)
-    await run_all(store)
-    status = await queue_status(store)
-    assert (status.waiting, status.running, status.lanes) == (0, 0, 0)
 
 
 async def test_the_oldest_waiting_job_gives_the_age(store: Store, clock: ManualClock) -> None:

@@ -81,15 +81,6 @@ async def test_jobs_are_listed_by_every_state_page_by_page(store: Store) -> None
             assert row == await store.job(row.job.id)
 
 
-async def test_all_jobs_are_listed_newest_first(store: Store) -> None:
-    made = [await bring_to(store, one, queue=f"{one}") for one in JobState]
-    rows = (await store.jobs()).rows
-    assert set(made) <= set(job_ids(rows))
-    assert job_ids(rows) == sorted(job_ids(rows), reverse=True)
-    assert len(rows) == len(made) + 1
-    assert job_ids(await page_through(store.jobs, 2)) == job_ids(rows)
-
-
 async def test_jobs_that_are_finished_are_left_out_when_asked(store: Store) -> None:
     made = {await bring_to(store, one, queue=f"{one}"): one for one in JobState}
     rows = await page_through(store.jobs, 2, finished=False)
@@ -132,16 +123,6 @@ async def test_jobs_are_listed_by_queue_kind_and_key(store: Store) -> None:
         assert job_ids(await page_through(store.jobs, 2, **filters)) == expected
         waiting = await page_through(store.jobs, 100, state=JobState.WAITING, **filters)
         assert job_ids(waiting) == expected
-
-
-async def test_jobs_that_come_while_one_pages_are_not_listed_twice(store: Store) -> None:
-    made = await enqueue(store, *jobs(4))
-    page = await store.jobs(rows_max=2)
-    await enqueue(store, *jobs(2))
-    await settle(store, done([await claim_one(store)]))
-    rest = await store.jobs(rows_max=100, cursor=page.cursor)
-    assert job_ids(page.rows) + job_ids(rest.rows) == made[::-1]
-    assert rest.cursor is None
 
 
 async def test_workers_are_known_by_their_beat(

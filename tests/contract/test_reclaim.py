@@ -204,21 +204,6 @@ async def test_a_halting_lane_halts_on_a_job_that_kills_its_worker(
 
 
 @KEYS
-@pytest.mark.parametrize("suspects_max", [0, 2])
-async def test_no_more_suspects_come_than_were_asked_for(
-    store: Store, clock: ManualClock, key: str | None, suspects_max: int
-) -> None:
-    batch = [job(key=key and f"{key} {number}") for number in range(3)]
-    await enqueue(store, *batch)
-    await claim(store)
-    await die(store, clock)
-    [innocent] = await enqueue(store, job(key="innocent"))
-    claims = await claim(store, suspects_max=suspects_max)
-    assert [one.lease.alone for one in claims] == [True] * suspects_max + [False]
-    assert ids(claims)[-1] == innocent
-
-
-@KEYS
 async def test_a_suspect_that_is_released_stays_a_suspect(
     store: Store, clock: ManualClock, key: str | None
 ) -> None:

@@ -191,23 +191,6 @@ async def test_a_job_may_wait_for_the_one_that_is_settled_beside_it(store: Store
     assert ids(await claim(store)) == [second]
 
 
-async def test_transactions_at_once_do_not_mix(store: Store, other_store: Store, own: str) -> None:
-    async def write(mine: Store, number: int) -> None:
-        with suppress(Oops):
-            async with mine.transaction() as transaction:
-                await transaction.execute(f"insert into effect (what) values ('{number}')")
-                await enqueue(transaction, job(key=f"{number}"))
-                await asyncio.sleep(0)
-                if number % 2:
-                    raise Oops
-
-    await asyncio.gather(
-        *(write(mine, number) for number, mine in enumerate([store, other_store] * 5))
-    )
-    assert await effects(store) == ["0", "2", "4", "6", "8"]
-    assert sorted(one.lease.key or "" for one in await claim(store)) == ["0", "2", "4", "6", "8"]
-
-
 async def test_a_verb_that_fails_inside_leaves_the_rest_of_the_transaction(store: Store) -> None:
     """What was acknowledged inside the block is stored, though the caller looked away once."""
     await store.enqueue([job(dedupe="d", payload="1")])

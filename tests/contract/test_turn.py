@@ -248,18 +248,3 @@ async def test_two_workers_who_take_turns_never_hold_the_same_job(
     assert len(held) == len(batch)
     assert set(held) == {one.id for one in batch}
     assert await run_all(store) == []
-
-
-async def test_a_wait_after_a_turn_that_took_all_ends_when_work_arrives(
-    store: Store, other_store: Store
-) -> None:
-    await enqueue(store, job(key="a"))
-    claims = await turn(store, [])
-    assert await turn(store, done(claims)) == []
-    assert await store.wait(["default"], timeout_seconds=0.05) is False
-    waiting = asyncio.ensure_future(store.wait(["default"], timeout_seconds=5.0))
-    await asyncio.sleep(0.1)
-    assert not waiting.done()
-    [made] = await enqueue(other_store, job(key="a"))
-    assert await waiting is True
-    assert ids(await turn(store, [])) == [made]

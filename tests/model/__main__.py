@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tests.model.explorer import explore
 from tests.model.rules import RULES, Batch, Bounds, Rules
-from tests.model.variants import VARIANTS, Variant
 
 NUMBER_MAX = 8  # lanes are named by letters, and nobody lives to see the end of larger worlds
 
@@ -20,7 +19,7 @@ NUMBER_MAX = 8  # lanes are named by letters, and nobody lives to see the end of
 def main() -> int:
     chosen = _parser().parse_args()
     try:
-        return show_variants() if chosen.variants else show(_bounds(chosen), _rules(chosen))
+        return show(_bounds(chosen), _rules(chosen))
     except KeyboardInterrupt:
         print("\nstopped; no promise was broken so far (who can get stuck is asked at the end)")
         return 130
@@ -46,20 +45,6 @@ def show(bounds: Bounds, rules: Rules) -> int:
     return 1
 
 
-def show_variants(variants: Sequence[Variant] = VARIANTS) -> int:
-    """Print the counterexample of each variant without one of the rules; each is to have one."""
-    idle = []
-    for variant in variants:
-        explored = variant.explore()
-        print(f"\nwithout {variant.rule}: {explored.states:,} states")
-        print(explored.counterexample or "no promise was broken")
-        if explored.counterexample is None:
-            idle.append(variant.rule)
-    if idle:
-        print(f"\nnobody misses {', '.join(idle)}: the explorer does not see what they are for")
-    return 1 if idle else 0
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
     for option, default, said in (  # what may be left out has 0, of all else there is some
@@ -78,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     for fault in ("crashes", "stalls", "rollbacks", "failures", "turns"):
         parser.add_argument(f"--no-{fault}", action="store_true", help="let there be none")
     parser.add_argument("--without", choices=RULES, metavar="RULE", help=", ".join(RULES))
-    parser.add_argument("--variants", action="store_true", help="print every counterexample")
     return parser
 
 

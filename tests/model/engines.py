@@ -48,7 +48,6 @@ TAIL_WRITTEN = "update inturn.tail set last = last where lane = any({});"
 ACCEPTED = ("producer 1: enqueue", "producer 1: commit")
 CLAIMED = ("worker 1: claim", "worker 1: commit")
 SETTLED = ("worker 1: settle done", "worker 1: commit")
-DIED = ("worker 1: die", "worker 1: reclaim", "worker 1: commit")
 
 ENGINES = (
     Engine(
@@ -69,33 +68,6 @@ ENGINES = (
         breaks=promises.STRANDED,
     ),
     Engine(
-        rule="rests_under_the_tail_lock",
-        patches=(
-            ("complete_keyed", "for update skip locked", ""),
-            ("rest_leased", TAIL_WRITTEN.format("p_idle"), ""),
-        ),
-        schedule=(
-            *ACCEPTED,
-            "producer 2: enqueue",
-            *CLAIMED,
-            *SETTLED,
-            "producer 2: commit",
-        ),
-        breaks=promises.STRANDED,
-    ),
-    Engine(
-        rule="rests_after_a_second_look",
-        patches=(("complete_keyed", "t.last = p_lasts", "t.last >= p_lasts"),),
-        schedule=(
-            *ACCEPTED,
-            *CLAIMED,
-            "producer 2: enqueue",
-            "producer 2: commit",
-            *SETTLED,
-        ),
-        breaks=promises.STRANDED,
-    ),
-    Engine(
         rule="tokens_new",
         patches=(
             ("lease_lanes", "nextval('inturn.token')", "1"),
@@ -112,29 +84,5 @@ ENGINES = (
             "worker 1: commit",
         ),
         breaks=promises.FENCE,
-    ),
-    Engine(
-        rule="suspects_leased_alone",
-        patches=(
-            ("reclaim_lanes", "suspect_last = greatest(l.suspect_last, lost.suspect_last),", ""),
-        ),
-        schedule=(
-            *ACCEPTED,
-            "producer 2: enqueue",
-            "producer 2: commit",
-            *CLAIMED,
-            *DIED,
-            *CLAIMED,
-        ),
-        breaks=promises.SUSPECTS,
-    ),
-    Engine(
-        rule="claims_count_attempts",
-        patches=(
-            ("take_lanes", "array_agg(l.head_attempt + 1)", "array_agg(l.head_attempt)"),
-            ("claim_suspects", "head_attempt = s.head_attempt + 1", "suspect = s.suspect"),
-        ),
-        schedule=(*ACCEPTED, *CLAIMED, *DIED, *CLAIMED, *DIED, *CLAIMED),
-        breaks=promises.ATTEMPTS,
     ),
 )

@@ -59,33 +59,6 @@ async def test_a_producer_waits_for_who_puts_its_lane_to_sleep(
     await sound(store)
 
 
-async def test_a_producer_with_an_old_snapshot_is_refused_and_tries_again(
-    store: PostgresStore, postgres_url: str
-) -> None:
-    """The trap: its snapshot says that the lane is active."""
-    bounds = Bounds(producers=((ONE,), (OLD,)))
-    async with Replay(store, postgres_url, "trap", bounds) as replay:
-        await replay.follow(*ACCEPTED, "producer 2: begin", *CLAIMED, *SETTLED)
-        await replay.follow("producer 2: enqueue => refused")
-        await replay.follow("producer 2: begin", "producer 2: enqueue => open")
-        await replay.follow("producer 2: commit", *END)
-        assert is_end(replay.play.state)
-    await sound(store)
-
-
-async def test_a_settle_waits_for_a_reclaim_and_is_told_that_it_came_too_late(
-    store: PostgresStore, postgres_url: str
-) -> None:
-    bounds = Bounds(producers=((ONE,),))
-    async with Replay(store, postgres_url, "fence", bounds) as replay:
-        await replay.follow(*ACCEPTED, *CLAIMED, "worker 2: reclaim")
-        await replay.follow("worker 1: settle done => held up", "worker 2: commit")
-        assert replay.outcomes[LOST] == 1
-        await replay.follow(*END)
-        assert is_end(replay.play.state)
-    await sound(store)
-
-
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 async def test_an_engine_without_a_rule_goes_wrong_as_the_model_says(
     store: PostgresStore, postgres_url: str, engine: Engine

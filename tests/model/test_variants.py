@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from tests.model.__main__ import show_variants
 from tests.model.promises import PROMISES
 from tests.model.rules import RULES
 from tests.model.variants import VARIANTS, Variant
@@ -32,13 +29,3 @@ def test_every_rule_has_its_variant() -> None:
 
 def test_every_promise_is_broken_by_a_variant() -> None:
     assert {variant.breaks for variant in VARIANTS} == set(PROMISES)
-
-
-def test_a_variant_that_breaks_nothing_is_not_passed_over(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    [needed, *_] = VARIANTS
-    idle = replace(needed, bounds=replace(needed.bounds, producers=needed.bounds.producers[:1]))
-    assert show_variants([idle, needed]) == 1
-    assert f"nobody misses {needed.rule}" in capsys.readouterr().out
-    assert show_variants([needed]) == 0

@@ -296,18 +296,6 @@ async def test_when_the_next_job_is_due_is_read_from_the_ends_of_indexes(connect
     assert touched.rows("parked") <= 20
 
 
-async def test_a_parked_job_that_lanes_outrank_costs_a_claim_little(connection: Any) -> None:
-    """10,000 retries are due, of the lowest priority; lanes come before them."""
-    async with counted(connection):
-        await connection.execute(
-            "update inturn.parked set queue = 'hot', priority = -100, "
-            "run_at = run_at - interval '1 day' where not delayed"
-        )
-        async with counted(connection) as touched:
-            assert count(await claim(connection, "hot", 20)) == 20
-    assert touched.rows("parked") <= 1000
-
-
 async def test_a_job_and_its_place_are_found_by_index(connection: Any) -> None:
     [id, now] = await connection.fetchrow(
         "select j.id, now() from inturn.job j join inturn.lane l on l.id = j.lane "

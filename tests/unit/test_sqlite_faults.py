@@ -15,7 +15,6 @@ import pytest
 from inturn.model.errors import (
     SchemaMissing,
     StoreBusy,
-    StoreError,
     StoreFull,
     StoreUnavailable,
 )
@@ -145,31 +144,4 @@ async def test_a_database_of_someone_else_must_be_migrated_first(tmp_path: Path)
     await store.open()
     assert await store.migrate() == len(MIGRATIONS)
     await store.enqueue([NewJob(kind="k")])
-    await store.close()
-
-
-async def test_a_transaction_that_sqlite_gave_up_stores_nothing(tmp_path: Path) -> None:
-    """An error was caught in the block, and SQLite had rolled all of it back by then."""
-    store = SqliteStore(str(tmp_path / "work.db"))
-    await store.open()
-    async with store.transaction() as t:
-        await t.execute("create table mine (n primary key)")
-        await t.execute("insert into mine values (1)")
-    kept, late = NewJob(kind="k"), NewJob(kind="k")
-
-    async def half() -> None:
-        async with store.transaction() as t:
-            await t.execute("insert into mine values (2)")
-            await t.enqueue([kept])
-            with pytest.raises(sqlite3.IntegrityError):
-                await t.execute("insert or rollback into mine values (1)")
-            for verb in (t.enqueue([late]), t.execute("insert into mine values (3)")):
-                with pytest.raises(StoreError, match="given it up"):
-                    await verb
-
-    with pytest.raises(StoreError, match="given it up"):
-        await half()
-    assert (await store.jobs()).rows == ()
-    async with store.transaction() as t:
-        assert await t.execute("select n from mine") == [(1,)]
     await store.close()
