@@ -10,8 +10,8 @@ import argparse
 from collections import Counter
 from random import Random
 
-from inturn.groups.decide import Facts
 from inturn.groups.model import GroupState
+from inturn.groups.step_decisions import StepFacts
 from tests.groups.world import BrokenRule, World
 
 RETRIES_MAX = 50
@@ -26,7 +26,7 @@ def run_one(seed: int) -> list[str]:
         for number in range(count)
     ]
     steps = [
-        Facts(
+        StepFacts(
             attempts_max=random.randint(1, 3),
             undo_attempts_max=random.randint(1, 3),
             has_verify=random.random() < 0.6,

@@ -66,7 +66,7 @@ async def test_what_depends_on_a_failed_step_never_runs_and_what_was_applied_is_
     counted = (await app.groups.get("failing")).percent
     assert counted == 100
     ended = {job.job.kind: job for job in (await (await app.lend()).jobs()).rows}
-    assert ended["groups.turn"].state in ("done", "cancelled")
+    assert ended["groups.advance"].state in ("done", "cancelled")
 
 
 async def test_undo_goes_on_past_an_error_and_says_what_could_not_be_undone(

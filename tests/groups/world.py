@@ -1,6 +1,6 @@
 """A group that runs in memory: a small engine, nodes that fail, workers that die, time by hand.
 
-It carries out what ``inturn.groups.decide`` says, as the real jobs do, and judges what came of it.
+It carries out what the decisions of groups say, as the real jobs do, and judges what came of it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from random import Random
 
 import msgspec
 
-from inturn.groups import decide, turn
-from inturn.groups.decide import Facts, Happened, Move, Standing, Then
+from inturn.groups import group_decisions, step_decisions
 from inturn.groups.model import Effect, GroupState, StepState
 from inturn.groups.plan import Graph, backwards
+from inturn.groups.step_decisions import GroupFacts, Happened, Move, StepFacts, Then
 
 
 class BrokenRule(AssertionError):
@@ -34,9 +34,11 @@ class Job:
 class World:
     """One group, what is really there on its nodes, and the jobs that carry it on."""
 
-    def __init__(self, after: Graph, steps: list[Facts], random: Random, *, trouble: float) -> None:
+    def __init__(
+        self, after: Graph, steps: list[StepFacts], random: Random, *, trouble: float
+    ) -> None:
         self.after, self.steps, self.random, self.trouble = after, list(steps), random, trouble
-        self.group = Standing(state=GroupState.RUNNING)
+        self.group = GroupFacts(state=GroupState.RUNNING)
         self.now = 0.0
         self.there: set[int] = set()
         self.coming: dict[int, float] = {}  # applied later, although its do has raised
@@ -130,12 +132,12 @@ class World:
         job = self.jobs[number]
         if job.step is None:
             yield
-            self._turn(number)
+            self._advance(number)
         else:
             yield from self._undo(number, job.step) if job.is_undo else self._do(number, job.step)
 
     def _do(self, job: int, step: int) -> Iterator[None]:
-        move = decide.next_move(self.group, self.steps[step])
+        move = step_decisions.next_move(self.group, self.steps[step])
         if move is Move.NOTHING:
             self.jobs[job].state = "done"
             return
@@ -152,13 +154,13 @@ class World:
                     failed = happened is Happened.ASK_FAILED
                     self._settle(job, step, happened if failed else Happened.UNCONFIRMED)
                     return
-            if decide.next_move(self.group, self.steps[step]) is not Move.CONFIRM:
+            if step_decisions.next_move(self.group, self.steps[step]) is not Move.CONFIRM:
                 self.jobs[job].state = "done"
                 return
             self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
         happened = Happened.RAISED
         if move is not Move.ASK:
-            self.steps[step] = decide.begun(self.steps[step])
+            self.steps[step] = step_decisions.begun(self.steps[step])
             yield
             happened = self._act(step)
             yield
@@ -168,7 +170,7 @@ class World:
         self._settle(job, step, self._asked(step))
 
     def _settle(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = decide.after(self.group, self.steps[step], happened)
+        outcome = step_decisions.after(self.group, self.steps[step], happened)
         self.steps[step] = outcome.facts
         if outcome.group is not None:
             self.group = msgspec.structs.replace(self.group, state=outcome.group)
@@ -178,7 +180,7 @@ class World:
         if self.undo_of.get(step) != job:
             self.jobs[job].state = "done"
             return
-        move = decide.next_undo(self.group, self.steps[step])
+        move = step_decisions.next_undo(self.group, self.steps[step])
         if move is Move.NOTHING:
             self.jobs[job].state = "done"
             return
@@ -186,7 +188,7 @@ class World:
             self._later(job, 1.0)
             return
         if move is Move.RUN:
-            self.steps[step] = decide.undo_begun(self.steps[step])
+            self.steps[step] = step_decisions.undo_begun(self.steps[step])
             yield
             happened = self._act_undo(step)
             yield
@@ -196,7 +198,7 @@ class World:
         self._settle_undo(job, step, self._asked(step))
 
     def _settle_undo(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = decide.after_undo(self.steps[step], happened)
+        outcome = step_decisions.after_undo(self.steps[step], happened)
         self.steps[step] = outcome.facts
         return self._job_then(job, outcome.then)
 
@@ -215,13 +217,13 @@ class World:
     def _later(self, job: int, seconds: float) -> None:
         self.jobs[job].state, self.jobs[job].at = "waiting", self.now + seconds
 
-    def _turn(self, number: int) -> None:
+    def _advance(self, number: int) -> None:
         gone = set()
         for step, facts in enumerate(self.steps):
             job = self.undo_of[step] if facts.state.is_being_undone else self.job_of[step]
             if self.jobs[job].state in ("dead", "cancelled"):
                 gone.add(step)
-        found = turn.next_turn(self.group, self.steps, self.after, gone=gone)
+        found = group_decisions.next_change(self.group, self.steps, self.after, gone=gone)
         self.jobs[number].state = "done"
         self.group = msgspec.structs.replace(self.group, state=found.state)
         for step, state in found.steps.items():
@@ -244,7 +246,7 @@ class World:
         for step, waits in undo.items():
             self.jobs[self.undo_of[step]].after = {self.undo_of[one] for one in waits}
 
-    def _watch(self, found: turn.Turn) -> None:
+    def _watch(self, found: group_decisions.GroupChange) -> None:
         jobs = {
             self.undo_of[one] if self.steps[one].state.is_being_undone else self.job_of[one]
             for one in found.watch
@@ -261,7 +263,7 @@ class World:
 
     def ask_undo(self) -> bool:
         """Undo the group, whether or not it is done."""
-        if decide.why_not_undo(self.group) is not None:
+        if step_decisions.why_not_undo(self.group) is not None:
             return False
         self.group = msgspec.structs.replace(self.group, state=GroupState.STOPPING)
         self._add(Job(None))
@@ -269,7 +271,7 @@ class World:
 
     def retry(self, step: int) -> bool:
         """Try a step again."""
-        facts = decide.retried(self.group, self.steps[step])
+        facts = step_decisions.retried(self.group, self.steps[step])
         if facts is None:
             return False
         self.steps[step] = facts
@@ -281,18 +283,18 @@ class World:
         else:
             state = GroupState.UNDOING
             states = [one.state for one in self.steps]
-            self._undo_anew(turn.undo_anew(states, self.after, step))
+            self._undo_anew(group_decisions.undo_anew(states, self.after, step))
         self.group = msgspec.structs.replace(self.group, state=state)
         if state is GroupState.UNDOING:
             watch = [n for n, one in enumerate(self.steps) if one.state.is_being_undone]
             for one in self.watchers:
                 self._cancel(one)
-            self._watch(turn.Turn(state=state, watch=watch))
+            self._watch(group_decisions.GroupChange(state=state, watch=watch))
         return True
 
     def skip(self, step: int) -> bool:
         """Leave a step as it is."""
-        facts = decide.skipped(self.group, self.steps[step])
+        facts = step_decisions.skipped(self.group, self.steps[step])
         if facts is None:
             return False
         self.steps[step] = facts
@@ -302,7 +304,7 @@ class World:
             state = GroupState.STUCK if failed else GroupState.RUNNING
             self.jobs[self.job_of[step]].state = "waiting"
         else:
-            state = turn.state_back(states)
+            state = group_decisions.state_of_undo(states)
         self.group = msgspec.structs.replace(self.group, state=state)
         return True
 
@@ -371,8 +373,8 @@ class World:
         if trouble < 0.15:
             return Happened.CANNOT_TELL
         if step in self.coming:
-            return decide.ANSWERS[Effect.RUNNING]
-        return decide.ANSWERS[Effect.APPLIED if step in self.there else Effect.NOT_APPLIED]
+            return step_decisions.ANSWERS[Effect.RUNNING]
+        return step_decisions.ANSWERS[Effect.APPLIED if step in self.there else Effect.NOT_APPLIED]
 
     def _nature(self) -> str:
         if self.random.random() > 0.5 * self.trouble:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from inturn.groups import actions
-from inturn.groups.build import Building
+from inturn.groups.builder import GroupBuilder
 from inturn.groups.model import Action, Command, Definition, JobCall, Node, Request, Sql
 from inturn.model.admissible import check_name, check_whole, shown
 from inturn.model.duration import parse_duration
@@ -51,10 +51,10 @@ def read_text(text: str, app: App | None = None, *, name: str = "the text") -> G
         )
     _check_members(name, found, required=("group", "steps"), allowed=("nodes",))
     nodes = {str(one): _node(str(one), said) for one, said in _mapping("nodes", found).items()}
-    building = Building(_text(f"{name}: group", found["group"]), app)
+    builder = GroupBuilder(_text(f"{name}: group", found["group"]), app)
     for step, said in _mapping("steps", found).items():
-        _add(building, str(step), said, app)
-    return GroupFile(building.finished(), nodes)
+        _add(builder, str(step), said, app)
+    return GroupFile(builder.finished(), nodes)
 
 
 def _loaded(text: str, name: str) -> Any:
@@ -113,7 +113,7 @@ def _node(name: str, said: Any) -> Node:
     )
 
 
-def _add(building: Building, name: str, said: Any, app: App | None) -> None:
+def _add(builder: GroupBuilder, name: str, said: Any, app: App | None) -> None:
     where = f"step {name!r}"
     if not isinstance(said, dict):
         raise BadInput(f"{where} needs `node:` and `do:`, not {shown(said)}.")
@@ -129,7 +129,7 @@ def _add(building: Building, name: str, said: Any, app: App | None) -> None:
     if not isinstance(after, list):
         raise BadInput(f"after of {where} is a list of names of steps, not {shown(after)}.")
     timeout = said.get("timeout")
-    building.add(
+    builder.step(
         name,
         node=_text(f"node of {where}", said["node"]),
         after=[str(one) for one in after],

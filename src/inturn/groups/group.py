@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from inturn.groups.build import Building, StepName, check_nodes
+from inturn.groups.builder import GroupBuilder, check_nodes
 from inturn.groups.errors import GroupTimeout
-from inturn.groups.model import Definition, GroupState, Node, StepState, StepView
+from inturn.groups.model import Definition, GroupState, StepState, StepView
 from inturn.groups.plan import Plan, plan_of
 from inturn.model.errors import BadInput
 
@@ -37,21 +37,15 @@ class GroupResult(msgspec.Struct, frozen=True, kw_only=True):
     not_undone: tuple[str, ...]
 
 
-class Group:
+class Group(GroupBuilder):
     """A group of steps: ``async with app.group("move") as group`` submits it when its block ends.
 
     A block that ends with an error submits nothing.
     """
 
     def __init__(self, groups: Groups, name: str) -> None:
-        self._groups, self._building = groups, Building(name, groups.app)
-        self._nodes: dict[str, Node] = {}
-        self._id: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name, unique among groups that are under way."""
-        return self._building.name
+        super().__init__(name, groups.app)
+        self._groups = groups
 
     @property
     def id(self) -> str:
@@ -60,49 +54,10 @@ class Group:
             raise BadInput(f"group {self.name!r} is not submitted yet: that is at its block's end.")
         return self._id
 
-    def step(
-        self,
-        name: str,
-        *,
-        node: str,
-        do: Any,
-        undo: Any = None,
-        verify: Any = None,
-        after: Iterable[StepName | str] = (),
-        irreversible: bool = False,
-        idempotent: bool = False,
-        attempts: int | None = None,
-        timeout: float | None = None,
-    ) -> StepName:
-        """Add a step; return what other steps name in their ``after``.
-
-        - ``do``, ``undo``, ``verify``: a job's call (``create.call("s3")``), or ``inturn.sql(…)``,
-          ``inturn.request(…)``, ``inturn.command(…)``;
-        - ``irreversible``: it has no undo: once it has begun the group only goes forward;
-        - ``verify``: finds out what became of the step when that is not known: an error, a timeout,
-          a dead worker;
-        - ``idempotent``: it may run again although it may have been applied;
-        - ``attempts``, ``timeout``: as the job is declared, unless said here.
-        """
-        if self._id is not None:
-            raise BadInput(f"group {self.name!r} is submitted: it can have no more steps.")
-        return self._building.add(
-            name,
-            node=node,
-            do=do,
-            undo=undo,
-            verify=verify,
-            after=after,
-            irreversible=irreversible,
-            idempotent=idempotent,
-            attempts=attempts,
-            timeout=timeout,
-        )
-
     def definition(self) -> Definition:
         """Return the group as data, checked; nothing is stored."""
-        definition = self._building.finished()
-        check_nodes(definition, self._groups.nodes | self._nodes)
+        definition = self.finished()
+        check_nodes(definition, self._groups.nodes)
         return definition
 
     def plan(self) -> Plan:
@@ -114,7 +69,7 @@ class Group:
         """Submit the group whole."""
         if self._id is not None:
             raise BadInput(f"group {self.name!r} was submitted before, as {self._id}.")
-        self._id = await self._groups.submit(self._building.finished(), nodes=self._nodes)
+        self._id = await self._groups.submit(self.finished())
         return self
 
     async def result(self, timeout: float | None = None) -> GroupResult:

@@ -8,26 +8,25 @@ from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
 from inturn.groups import records
-from inturn.groups.acting import GroupsActing
-from inturn.groups.back import UndoAttempt
-from inturn.groups.begins import Begins
-from inturn.groups.build import check_nodes
-from inturn.groups.forward import StepAttempt
+from inturn.groups.builder import check_nodes
 from inturn.groups.group import Group
-from inturn.groups.model import CONCURRENCY_MAX, Definition, Node
-from inturn.groups.plan import in_order
-from inturn.groups.records import SCHEMA, new_step
-from inturn.groups.whole import (
+from inturn.groups.group_job import (
+    ADVANCE,
     QUEUE,
     STEP,
-    TURN,
     UNDO,
+    advance,
     kind_of,
-    look,
     queue_of,
     step_job,
-    watching,
+    watcher_jobs,
 )
+from inturn.groups.model import CONCURRENCY_MAX, Definition, Node
+from inturn.groups.operations import GroupsOperations
+from inturn.groups.plan import in_order
+from inturn.groups.records import SCHEMA, new_step
+from inturn.groups.step_attempt import StepAttempt, StepBegins
+from inturn.groups.undo_attempt import UndoAttempt
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_whole
 from inturn.model.errors import BadInput
@@ -43,7 +42,7 @@ PRUNE_SECONDS = 600.0
 PRUNED_GROUPS_MAX = 100  # at once
 
 
-class Groups(GroupsActing):
+class Groups(GroupsOperations):
     """The groups of an app: ``app.groups``."""
 
     has_nodes = True
@@ -51,14 +50,16 @@ class Groups(GroupsActing):
     def __init__(self, app: App) -> None:
         super().__init__(app)
         self.nodes: dict[str, Node] = {}
-        self._begins_of: WeakKeyDictionary[asyncio.AbstractEventLoop, Begins] = WeakKeyDictionary()
+        self._begins_of: WeakKeyDictionary[asyncio.AbstractEventLoop, StepBegins] = (
+            WeakKeyDictionary()
+        )
         app.schema(SCHEMA)
         app.queue(QUEUE, suspects="again")
 
-        async def turn(ctx: Context, group: str) -> None:
-            await look(app, ctx, group)
+        async def advance_group(ctx: Context, group: str) -> None:
+            await advance(app, ctx, group)
 
-        app.job(kind=TURN, queue=QUEUE, attempts=bounds.ATTEMPTS_MAX)(turn)
+        app.job(kind=ADVANCE, queue=QUEUE, attempts=bounds.ATTEMPTS_MAX)(advance_group)
         self._declare()
         app.on_start(self._write_nodes)
         app.duty("groups.prune", _prune, every_seconds=PRUNE_SECONDS)
@@ -157,7 +158,7 @@ class Groups(GroupsActing):
             )
             for number, step in enumerate(definition.steps)
         ]
-        jobs += watching(
+        jobs += watcher_jobs(
             group,
             finish,
             react,
@@ -214,11 +215,11 @@ class Groups(GroupsActing):
             async with self.app.transaction() as t:
                 await self._put_nodes(t, self.nodes)
 
-    def _begins(self) -> Begins:
+    def _begins(self) -> StepBegins:
         """Return what writes down the beginnings of steps on this loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._begins_of:
-            self._begins_of[loop] = Begins(self.app)
+            self._begins_of[loop] = StepBegins(self.app)
         return self._begins_of[loop]
 
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from inturn.groups.decide import Facts, Standing
 from inturn.groups.model import GroupState, GroupView, Node, Step, StepState, StepView
+from inturn.groups.step_decisions import GroupFacts, StepFacts
 from inturn.store.queries import Query
 from inturn.store.schema import Schema
 
@@ -32,9 +32,9 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
     @property
-    def standing(self) -> Standing:
+    def facts(self) -> GroupFacts:
         """The group as decisions see it."""
-        return Standing(
+        return GroupFacts(
             state=self.state,
             has_begun_irreversible=self.pivot is not None,
             is_paused=self.paused_by is not None,
@@ -89,9 +89,9 @@ class FactsRow(msgspec.Struct, frozen=True, kw_only=True):
         return _decode_step(self.definition)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> StepFacts:
         """The step as decisions see it."""
-        return Facts(
+        return StepFacts(
             state=self.state,
             attempts=self.attempts,
             attempts_max=self.attempts_max,
@@ -165,7 +165,7 @@ class BegunRow(msgspec.Struct, frozen=True, kw_only=True):
         return _decode_step(self.definition)
 
 
-class Turned(msgspec.Struct, frozen=True, kw_only=True):
+class LeasedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step whose turn has come, or that was applied, under a lease."""
 
     group_id: str

@@ -1,4 +1,4 @@
-"""The job that looks at a group as a whole: when all has ended, or a step's job died unheard."""
+"""The job that advances a group: when all has ended, or a step's job died unheard."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import UUID
 import msgspec
 
 from inturn.groups import records
-from inturn.groups.forward import save_group
+from inturn.groups.group_decisions import GroupChange, next_change
 from inturn.groups.model import Action, JobCall, Step, StepState
 from inturn.groups.plan import in_order
 from inturn.groups.records import FactsRow, GroupRow, NewState
-from inturn.groups.turn import Turn, next_turn
+from inturn.groups.step_attempt import save_group
 from inturn.model import bounds
 from inturn.model.ids import new_id
 from inturn.model.job import JobState, NewJob
@@ -23,11 +23,11 @@ from inturn.queue.job import Call
 from inturn.queue.transaction import AppTransaction
 
 QUEUE = "groups"
-STEP, UNDO, TURN = "groups.step", "groups.undo", "groups.turn"
+STEP, UNDO, ADVANCE = "groups.step", "groups.undo", "groups.advance"
 
 
-async def look(app: App, ctx: Context, group_id: str) -> None:
-    """Look at a group, and do what is to be done."""
+async def advance(app: App, ctx: Context, group_id: str) -> None:
+    """Look at a group as a whole, and do what is to be done."""
     async with ctx.transaction() as t:
         rows = await t.run(records.LOCK_GROUP, id=group_id)
         if not rows:
@@ -36,14 +36,14 @@ async def look(app: App, ctx: Context, group_id: str) -> None:
         steps = await t.run(records.FACTS, id=group_id)
         # Under the lock: no step's job can begin, or write down its end, meanwhile.
         gone = await _gone(app, steps)
-        turn = next_turn(
-            group.standing,
+        change = next_change(
+            group.facts,
             [step.facts for step in steps],
             [step.after for step in steps],
             gone=gone,
         )
         errors = {number: f"its job was {state}" for number, state in gone.items()}
-        await carry_out(app, t, group, steps, turn, errors=errors, this=str(ctx.id))
+        await carry_out(app, t, group, steps, change, errors=errors, this=str(ctx.id))
 
 
 async def carry_out(
@@ -51,7 +51,7 @@ async def carry_out(
     t: AppTransaction,
     group: GroupRow,
     steps: Sequence[FactsRow],
-    turn: Turn,
+    change: GroupChange,
     *,
     errors: dict[int, str] | None = None,
     this: str | None = None,
@@ -61,18 +61,18 @@ async def carry_out(
     watchers = [new_id(), new_id()]
     after = [step.after for step in steps]
     # Smaller ids go first where jobs are cancelled, and who waits for others must.
-    undo = {number: new_id() for number in in_order(after) if number in turn.undo}
+    undo = {number: new_id() for number in in_order(after) if number in change.undo}
     jobs = {number: str(id) for number, id in undo.items()}
-    cancelled = [steps[number].job for number in turn.cancel]
+    cancelled = [steps[number].job for number in change.cancel]
     for number in undo:
         old = steps[number].undo_job
         if old is not None and steps[number].state.is_being_undone:
             cancelled.append(old)
-    watching_now = [group.react] if turn.only_deaths else [group.finish, group.react]
+    watching_now = [group.react] if change.only_deaths else [group.finish, group.react]
     cancelled += [one for one in watching_now if one is not None and one != this]
     for job in cancelled:
         await t.cancel(UUID(job))
-    states = {number: steps[number].state for number in undo} | turn.steps
+    states = {number: steps[number].state for number in undo} | change.steps
     changed = [
         NewState(
             group_id=group.id,
@@ -87,8 +87,8 @@ async def carry_out(
     if reason is None and errors:
         number = min(errors)
         reason = f"step {steps[number].name!r} failed: {errors[number]}"
-    await save_group(t, group, turn.state, reason=reason)
-    now = {number: turn.steps.get(number, step.state) for number, step in enumerate(steps)}
+    await save_group(t, group, change.state, reason=reason)
+    now = {number: change.steps.get(number, step.state) for number, step in enumerate(steps)}
 
     def job_of(number: int) -> UUID:
         if now[number].is_being_undone:
@@ -98,15 +98,15 @@ async def carry_out(
     new = []
     for number, id in undo.items():
         step = steps[number].step
-        after_these = frozenset(job_of(one) for one in turn.undo[number])
+        after_these = frozenset(job_of(one) for one in change.undo[number])
         new.append(step_job(UNDO, group.id, number, step, step.undo, after=after_these, id=id))
-    watched = frozenset(map(job_of, turn.watch))
+    watched = frozenset(map(job_of, change.watch))
     finish = str(watchers[0]) if watched else None
-    if turn.only_deaths:
+    if change.only_deaths:
         finish = group.finish
     if watched:
-        new += watching(
-            group.id, None if turn.only_deaths else watchers[0], watchers[1], watched, watched
+        new += watcher_jobs(
+            group.id, None if change.only_deaths else watchers[0], watchers[1], watched, watched
         )
     await t.run(
         records.SAVE_WATCH,
@@ -117,14 +117,14 @@ async def carry_out(
     await t.submit_many([Call(one, None, app) for one in new])
 
 
-def watching(
+def watcher_jobs(
     group: str, finish: UUID | None, react: UUID, ended: Iterable[UUID], watched: Iterable[UUID]
 ) -> list[NewJob]:
     """Return the jobs that look at a group when jobs have ended, and when one died unheard."""
 
     def look_job(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
         return NewJob(
-            kind=TURN,
+            kind=ADVANCE,
             payload=msgspec.json.encode({"group": group}).decode(),
             queue=QUEUE,
             attempts_max=bounds.ATTEMPTS_MAX,

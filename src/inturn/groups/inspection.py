@@ -19,7 +19,7 @@ from inturn.store.queries import Query, Row
 ROWS_MAX = 10_000
 
 
-class GroupsLooking(Extension):
+class GroupsInspection(Extension):
     """The groups of an app, as far as they are looked at."""
 
     async def read(self, query: Query[Row], **parameters: Any) -> list[Row]:

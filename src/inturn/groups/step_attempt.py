@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from inturn.groups import decide, records
-from inturn.groups.begins import Begins
-from inturn.groups.decide import ANSWERS, Happened, Move, Outcome, Then
+from inturn.groups import records, step_decisions
 from inturn.groups.errors import NotBegun
 from inturn.groups.model import Action, GroupState, JobCall, StepState
 from inturn.groups.perform import Answer, ask, perform
-from inturn.groups.records import GroupRow, StepRow, Turned
+from inturn.groups.records import BegunRow, GroupRow, LeasedStep, StepRow
+from inturn.groups.step_decisions import ANSWERS, Happened, Move, Outcome, Then
 from inturn.model.errors import LeaseLost, StoreBusy, StoreUnavailable
 from inturn.policy.raised import describe
 from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.queue.app import App
 from inturn.queue.context import Context
+from inturn.queue.together import Together
 from inturn.queue.transaction import AppTransaction
 from inturn.store.store import Store
 
@@ -51,15 +51,15 @@ class StepAttempt:
         self.app, self.ctx, self.group, self.number = app, ctx, group, number
         self.row: StepRow  # read when something is to be decided
 
-    async def run_plainly(self, begins: Begins, needed: Collection[str]) -> str | None:
+    async def run_plainly(self, begins: StepBegins, needed: Collection[str]) -> str | None:
         """Make the attempt, in the plain case with no look at the group: it goes forward, nobody
         knows the step to have begun, and its action returns. ``needed``: jobs that the app must
         have.
         """
         self.check_jobs(needed)
         job, token = str(self.ctx.id), self.ctx.token
-        turned = Turned(group_id=self.group, number=self.number, job=job, token=token)
-        begun = await begins.handle(turned)
+        leased = LeasedStep(group_id=self.group, number=self.number, job=job, token=token)
+        begun = await begins.handle(leased)
         if begun is None:
             return await self.run()
         step = begun.step
@@ -69,7 +69,7 @@ class StepAttempt:
         seen = await act(self.ctx, step.do, address, step.timeout)
         if seen.happened is Happened.RETURNED:
             try:
-                await self.ctx.done_with(records.STEPS_APPLIED, turned)
+                await self.ctx.done_with(records.STEPS_APPLIED, leased)
                 return None
             except (StoreBusy, StoreUnavailable):
                 pass  # it is written down by itself, as often as need be
@@ -150,11 +150,11 @@ class StepAttempt:
 
     def next_move(self, group: GroupRow) -> Move:
         """Say what comes next."""
-        return decide.next_move(group.standing, self.row.facts)
+        return step_decisions.next_move(group.facts, self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
         """Write down, before it does, that the step begins."""
-        begun = decide.begun(self.row.facts)
+        begun = step_decisions.begun(self.row.facts)
         await t.run(
             records.BEGIN_STEP,
             id=self.group,
@@ -257,8 +257,8 @@ class StepAttempt:
 
     def outcome(self, group: GroupRow | None, row: StepRow, seen: Seen) -> Outcome:
         """Say what something that happened leads to."""
-        standing = _ANY if group is None else group.standing
-        return decide.after(standing, row.facts, seen.happened)
+        standing = _ANY if group is None else group.facts
+        return step_decisions.after(standing, row.facts, seen.happened)
 
     async def save(self, t: AppTransaction, outcome: Outcome, seen: Seen) -> None:
         """Write down the step as it is now."""
@@ -306,6 +306,24 @@ class StepAttempt:
         return (now - self.row.began_at).total_seconds()
 
 
+class StepBegins(Together[LeasedStep, BegunRow | None]):
+    """Writes down that steps begin, before they do, as many together as have come meanwhile.
+
+    Answers None for one that is not plainly to run: it is looked at under its group's lock.
+    """
+
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self._app = app
+
+    async def handle_all(self, items: Sequence[LeasedStep]) -> Sequence[BegunRow | None]:
+        """Write down which of the steps run."""
+        async with self._app.transaction() as t:
+            rows = await t.run(records.BEGIN_STEPS, rows=list(items))
+        begun = {(row.group_id, row.number): row for row in rows}
+        return [begun.get((one.group_id, one.number)) for one in items]
+
+
 async def act(ctx: Context, action: Action, address: str | None, timeout: float | None) -> Seen:
     """Carry out an action, and say what happened."""
     try:
@@ -337,4 +355,4 @@ def _between(seconds: float) -> float:
     return min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
 
 
-_ANY = decide.Standing(state=GroupState.RUNNING)
+_ANY = step_decisions.GroupFacts(state=GroupState.RUNNING)

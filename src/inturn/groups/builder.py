@@ -35,8 +35,10 @@ class StepName(msgspec.Struct, frozen=True):
     name: str
 
 
-class Building:
+class GroupBuilder:
     """The steps of a group, added one by one; ``finished`` checks them as a whole."""
+
+    _id: str | None = None  # once it is submitted
 
     def __init__(self, name: str, app: App | None = None) -> None:
         check_name("group", name, NAME_CHARS_MAX)
@@ -45,7 +47,7 @@ class Building:
         self._after: list[list[str]] = []
         self._numbers: dict[str, int] = {}
 
-    def add(
+    def step(
         self,
         name: str,
         *,
@@ -59,7 +61,18 @@ class Building:
         attempts: int | None = None,
         timeout: float | None = None,
     ) -> StepName:
-        """Add a step; refuse what is wrong with it by itself."""
+        """Add a step; return what other steps name in their ``after``.
+
+        - ``do``, ``undo``, ``verify``: a job's call (``create.call("s3")``), or ``inturn.sql(…)``,
+          ``inturn.request(…)``, ``inturn.command(…)``;
+        - ``irreversible``: it has no undo: once it has begun the group only goes forward;
+        - ``verify``: finds out what became of the step when that is not known: an error, a timeout,
+          a dead worker;
+        - ``idempotent``: it may run again although it may have been applied;
+        - ``attempts``, ``timeout``: as the job is declared, unless said here.
+        """
+        if self._id is not None:
+            raise BadInput(f"group {self.name!r} is submitted: it can have no more steps.")
         check_name("step", name, NAME_CHARS_MAX)
         where = f"step {name!r}"
         if name in self._numbers:

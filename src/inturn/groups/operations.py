@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from inturn.groups import decide, records
+from inturn.groups import records, step_decisions
 from inturn.groups.errors import GroupRefused
-from inturn.groups.forward import save_group
-from inturn.groups.looking import GroupsLooking, unknown_step
+from inturn.groups.group_decisions import GroupChange, state_of_undo, undo_anew
+from inturn.groups.group_job import ADVANCE, QUEUE, carry_out, watcher_jobs
+from inturn.groups.inspection import GroupsInspection, unknown_step
 from inturn.groups.model import GroupState
 from inturn.groups.records import GroupRow
-from inturn.groups.turn import Turn, state_back, undo_anew
-from inturn.groups.whole import QUEUE, TURN, carry_out, watching
+from inturn.groups.step_attempt import save_group
 from inturn.model.admissible import check_by, check_name
 from inturn.model.errors import BadInput
 from inturn.model.ids import new_id
@@ -20,7 +20,7 @@ from inturn.queue.job import Call
 from inturn.queue.transaction import AppTransaction
 
 
-class GroupsActing(GroupsLooking):
+class GroupsOperations(GroupsInspection):
     """The groups of an app, as far as a person acts on them."""
 
     async def undo(self, group: str, *, why: str = "a person asked for it") -> None:
@@ -28,14 +28,14 @@ class GroupsActing(GroupsLooking):
         row = await self.row(group)
         async with self.app.transaction() as t:
             [row] = await t.run(records.LOCK_GROUP, id=row.id)
-            refused = decide.why_not_undo(row.standing)
+            refused = step_decisions.why_not_undo(row.facts)
             if refused is not None:
                 raise GroupRefused(f"group {row.name!r} cannot be undone: {refused}.")
             if row.state is GroupState.DONE:
                 await self.check_name_is_free(t, row.name)
             await save_group(t, row, GroupState.STOPPING, reason=why)
             await t.run(records.PAUSE, id=row.id, by=None, now=None)
-            new = NewJob(kind=TURN, payload=payload_of_group(row.id), queue=QUEUE)
+            new = NewJob(kind=ADVANCE, payload=payload_of_group(row.id), queue=QUEUE)
             await t.submit(Call(new, None, self.app))
 
     async def pause(self, group: str, *, by: str = "its owner") -> None:
@@ -76,8 +76,8 @@ class GroupsActing(GroupsLooking):
             found = next((one for one in rows if one.name == step), None)
             if found is None:
                 raise unknown_step(row.name, step)
-            verb = decide.retried if why is None else decide.skipped
-            facts = verb(row.standing, found.facts)
+            verb = step_decisions.retried if why is None else step_decisions.skipped
+            facts = verb(row.facts, found.facts)
             if facts is None:
                 raise GroupRefused(
                     f"step {step!r} of group {row.name!r} is {found.state}, and the group "
@@ -95,30 +95,30 @@ class GroupsActing(GroupsLooking):
             )
             states = [one.state for one in rows]
             states[found.number] = facts.state
-            if row.standing.has_begun_irreversible:
+            if row.facts.has_begun_irreversible:
                 failed = any(state.is_failed for state in states)
                 await save_group(t, row, GroupState.STUCK if failed else GroupState.RUNNING)
             else:
                 after = [one.after for one in rows]
                 watch = [n for n, state in enumerate(states) if state.is_being_undone]
                 again = undo_anew(states, after, found.number) if why is None else {}
-                turn = Turn(
-                    state=state_back(states),
+                change = GroupChange(
+                    state=state_of_undo(states),
                     steps={found.number: facts.state},
                     undo=again,
                     watch=watch,
                 )
-                await carry_out(self.app, t, row, rows, turn)
+                await carry_out(self.app, t, row, rows, change)
             if why is None and not following:
                 await t.run(records.PAUSE, id=row.id, by=f"retry of {step}", now=None)
-        if row.standing.has_begun_irreversible:
+        if row.facts.has_begun_irreversible:
             await self._run_again(row, UUID(found.job))
 
     async def _run_again(self, group: GroupRow, job: UUID) -> None:
         """Put a step's job back, and have the group looked at if it dies unheard once more."""
         if not await self.app.run(lambda store: store.dead_retry([job])):
             return
-        [react] = watching(group.id, None, new_id(), (), [job])
+        [react] = watcher_jobs(group.id, None, new_id(), (), [job])
         async with self.app.transaction() as t:
             await t.submit(Call(react, None, self.app))
 

@@ -16,7 +16,7 @@ ASKS_MAX = 5
 """How often a verify that fails itself is asked, until it is taken for one that cannot tell."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Where a group stands, as far as one step needs to know."""
 
     state: GroupState
@@ -31,7 +31,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class StepFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Where a step stands, and what is known of it."""
 
     state: StepState = StepState.PENDING
@@ -94,7 +94,7 @@ class Then(StrEnum):
 class Outcome(msgspec.Struct, frozen=True):
     """What something that happened leads to: the step as it is now, its job, and its group."""
 
-    facts: Facts
+    facts: StepFacts
     then: Then
     group: GroupState | None = None
 
@@ -102,7 +102,7 @@ class Outcome(msgspec.Struct, frozen=True):
 # Forward
 
 
-def next_move(group: Standing, step: Facts) -> Move:
+def next_move(group: GroupFacts, step: StepFacts) -> Move:
     """Say what a step's job does when its turn has come. An uncertain step is never run."""
     if step.state.is_uncertain:
         if not (group.goes_forward or group.state is GroupState.STOPPING):
@@ -117,12 +117,12 @@ def next_move(group: Standing, step: Facts) -> Move:
     return Move.CONFIRM if step.irreversible else Move.RUN
 
 
-def begun(step: Facts) -> Facts:
+def begun(step: StepFacts) -> StepFacts:
     """Return a step that is about to be run: this is written before it is."""
     return _now(step, StepState.RUNNING, attempts=step.attempts + 1, asks=0)
 
 
-def after(group: Standing, step: Facts, happened: Happened) -> Outcome:
+def after(group: GroupFacts, step: StepFacts, happened: Happened) -> Outcome:
     """Say what something that happened to a step on its way forward leads to."""
     match happened:
         case Happened.RETURNED | Happened.APPLIED:
@@ -147,19 +147,19 @@ def after(group: Standing, step: Facts, happened: Happened) -> Outcome:
             return _cannot_tell(group, _now(step, is_doubtful=True))
 
 
-def _not_applied(group: Standing, step: Facts) -> Outcome:
+def _not_applied(group: GroupFacts, step: StepFacts) -> Outcome:
     if group.goes_forward and step.attempts < step.attempts_max:
         return Outcome(_now(step, StepState.PENDING), Then.TRY_AGAIN)
     return _failed(group, step)
 
 
-def _cannot_tell(group: Standing, step: Facts) -> Outcome:
+def _cannot_tell(group: GroupFacts, step: StepFacts) -> Outcome:
     if step.idempotent and group.goes_forward and step.attempts < step.attempts_max:
         return Outcome(_now(step, StepState.PENDING), Then.TRY_AGAIN)
     return _failed(group, step)
 
 
-def _failed(group: Standing, step: Facts) -> Outcome:
+def _failed(group: GroupFacts, step: StepFacts) -> Outcome:
     state = StepState.POSSIBLY_APPLIED if step.is_doubtful else StepState.NOT_APPLIED
     step = _now(step, state)
     if not group.goes_forward:
@@ -171,7 +171,7 @@ def _failed(group: Standing, step: Facts) -> Outcome:
 # Back
 
 
-def next_undo(group: Standing, step: Facts) -> Move:
+def next_undo(group: GroupFacts, step: StepFacts) -> Move:
     """Say what the job of a step's undo does when its turn has come."""
     if group.state is not GroupState.UNDOING or not step.state.is_being_undone:
         return Move.NOTHING
@@ -182,12 +182,12 @@ def next_undo(group: Standing, step: Facts) -> Move:
     return Move.RUN
 
 
-def undo_begun(step: Facts) -> Facts:
+def undo_begun(step: StepFacts) -> StepFacts:
     """Return a step whose undo is about to be run."""
     return _now(step, StepState.UNDOING, undo_attempts=step.undo_attempts + 1, asks=0)
 
 
-def after_undo(step: Facts, happened: Happened) -> Outcome:
+def after_undo(step: StepFacts, happened: Happened) -> Outcome:
     """Say what something that happened to a step's undo leads to. An undo never gets in the way of
     others: the job is done, also if the step could not be undone.
     """
@@ -212,7 +212,7 @@ def after_undo(step: Facts, happened: Happened) -> Outcome:
 # What a person asks for
 
 
-def why_not_undo(group: Standing) -> str | None:
+def why_not_undo(group: GroupFacts) -> str | None:
     """Say why a group cannot be undone, if it cannot."""
     if group.has_begun_irreversible:
         return "an irreversible step of it has begun, so it only goes forward"
@@ -223,7 +223,7 @@ def why_not_undo(group: Standing) -> str | None:
     return None
 
 
-def retried(group: Standing, step: Facts) -> Facts | None:
+def retried(group: GroupFacts, step: StepFacts) -> StepFacts | None:
     """Return a step that is to be tried again with fresh attempts; None if there is no need."""
     if group.has_begun_irreversible:
         if step.state is StepState.POSSIBLY_APPLIED and step.has_verify:
@@ -236,14 +236,14 @@ def retried(group: Standing, step: Facts) -> Facts | None:
     return None
 
 
-def skipped(group: Standing, step: Facts) -> Facts | None:
+def skipped(group: GroupFacts, step: StepFacts) -> StepFacts | None:
     """Return a step that is to be left as it is; None if there is no need."""
     if group.has_begun_irreversible:
         return _now(step, StepState.SKIPPED) if step.state.is_failed else None
     return _now(step, StepState.UNDO_SKIPPED) if step.state is StepState.NOT_UNDONE else None
 
 
-def _now(step: Facts, state: StepState | None = None, **changes: object) -> Facts:
+def _now(step: StepFacts, state: StepState | None = None, **changes: object) -> StepFacts:
     if state is not None:
         changes["state"] = state
     return msgspec.structs.replace(step, **changes)

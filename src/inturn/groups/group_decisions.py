@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from inturn.groups.decide import Facts, Standing
 from inturn.groups.model import GroupState, StepState
 from inturn.groups.plan import Graph, backwards, chain, in_order
+from inturn.groups.step_decisions import GroupFacts, StepFacts
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a whole group: its state, its steps', and the jobs that carry it on.
 
     - ``cancel``: steps whose jobs are cancelled, in this order;
@@ -31,9 +31,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     only_deaths: bool = False
 
 
-def next_turn(
-    group: Standing, steps: Sequence[Facts], after: Graph, *, gone: Collection[int] = ()
-) -> Turn:
+def next_change(
+    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, *, gone: Collection[int] = ()
+) -> GroupChange:
     """Look at a whole group, and say what is to be done.
 
     ``gone``: steps whose jobs ended without a word: buried by the engine after crashes, cancelled
@@ -41,7 +41,7 @@ def next_turn(
     """
     states = [step.state for step in steps]
     if group.state in (GroupState.DONE, GroupState.UNDONE):
-        return Turn(state=group.state)
+        return GroupChange(state=group.state)
     doubtful = {number for number, step in enumerate(steps) if step.is_doubtful}
     if group.state is GroupState.STOPPING:
         return _stop(states, after, gone, doubtful)
@@ -56,13 +56,13 @@ def next_turn(
     }
     states = [changed.get(number, state) for number, state in enumerate(states)]
     if all(state.is_passed for state in states):
-        return Turn(state=GroupState.DONE)
+        return GroupChange(state=GroupState.DONE)
     has_failed = any(state.is_failed for state in states)
     if has_failed and not group.has_begun_irreversible:
         return _stop(states, after, (), doubtful, changed)
     watch = [number for number, state in enumerate(states) if not _has_ended(state)]
     state = GroupState.STUCK if has_failed else GroupState.RUNNING
-    return Turn(state=state, steps=changed, watch=watch, only_deaths=True)
+    return GroupChange(state=state, steps=changed, watch=watch, only_deaths=True)
 
 
 def _stop(
@@ -71,7 +71,7 @@ def _stop(
     gone: Collection[int],
     doubtful: Collection[int],
     changed: dict[int, StepState] | None = None,
-) -> Turn:
+) -> GroupChange:
     """Cancel what has not begun, wait for what runs; then begin the undo."""
     changed = dict(changed or {})
     cancel, watch, to_undo = [], [], []
@@ -91,12 +91,12 @@ def _stop(
         elif state in (StepState.APPLIED, StepState.POSSIBLY_APPLIED):
             to_undo.append(number)
     if watch:
-        return Turn(state=GroupState.STOPPING, steps=changed, cancel=cancel, watch=watch)
+        return GroupChange(state=GroupState.STOPPING, steps=changed, cancel=cancel, watch=watch)
     if not to_undo:
-        return Turn(state=GroupState.UNDONE, steps=changed, cancel=cancel)
+        return GroupChange(state=GroupState.UNDONE, steps=changed, cancel=cancel)
     changed |= dict.fromkeys(to_undo, StepState.TO_UNDO)
     now = [changed.get(number, state) for number, state in enumerate(states)]
-    return Turn(
+    return GroupChange(
         state=GroupState.UNDOING,
         steps=changed,
         cancel=cancel,
@@ -105,20 +105,20 @@ def _stop(
     )
 
 
-def _undo_on(states: list[StepState], after: Graph, gone: Collection[int]) -> Turn:
+def _undo_on(states: list[StepState], after: Graph, gone: Collection[int]) -> GroupChange:
     """Go on with an undo: past those that died, to its end."""
     changed = {number: StepState.NOT_UNDONE for number in gone if states[number].is_being_undone}
     states = [changed.get(number, state) for number, state in enumerate(states)]
     watch = [number for number, state in enumerate(states) if state.is_being_undone]
     if not watch:
-        return Turn(state=state_back(states), steps=changed)
+        return GroupChange(state=state_of_undo(states), steps=changed)
     # Jobs that wait for a dead one would wait for ever: they are made anew.
     again = [number for number in watch if changed and states[number] is StepState.TO_UNDO]
     undo = undo_waits(states, after, again)
-    return Turn(state=GroupState.UNDOING, steps=changed, undo=undo, watch=watch)
+    return GroupChange(state=GroupState.UNDOING, steps=changed, undo=undo, watch=watch)
 
 
-def state_back(states: Sequence[StepState]) -> GroupState:
+def state_of_undo(states: Sequence[StepState]) -> GroupState:
     """Say where a group stands on its way back."""
     if any(state.is_being_undone for state in states):
         return GroupState.UNDOING

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from inturn.groups import decide, records
-from inturn.groups.decide import Move, Outcome, Then
-from inturn.groups.forward import Seen, StepAttempt
+from inturn.groups import records, step_decisions
 from inturn.groups.model import Action
 from inturn.groups.records import GroupRow, StepRow
+from inturn.groups.step_attempt import Seen, StepAttempt
+from inturn.groups.step_decisions import Move, Outcome, Then
 from inturn.queue.transaction import AppTransaction
 
 
@@ -19,10 +19,10 @@ class UndoAttempt(StepAttempt):
         return self.row.undo_job
 
     def next_move(self, group: GroupRow) -> Move:
-        return decide.next_undo(group.standing, self.row.facts)
+        return step_decisions.next_undo(group.facts, self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
-        begun = decide.undo_begun(self.row.facts)
+        begun = step_decisions.undo_begun(self.row.facts)
         await t.run(
             records.BEGIN_UNDO,
             id=self.group,
@@ -44,7 +44,7 @@ class UndoAttempt(StepAttempt):
         return self.row.step.undo_timeout
 
     def outcome(self, group: GroupRow | None, row: StepRow, seen: Seen) -> Outcome:
-        return decide.after_undo(row.facts, seen.happened)
+        return step_decisions.after_undo(row.facts, seen.happened)
 
     async def save(self, t: AppTransaction, outcome: Outcome, seen: Seen) -> None:
         facts = outcome.facts
