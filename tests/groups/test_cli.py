@@ -72,6 +72,7 @@ def test_a_group_goes_its_way_by_commands(shell: Shell) -> None:
     assert not (shell.folder / "work.db").exists()  # a plan stores nothing
     said = shell.groups("apply", "files.yaml")
     assert "Group 'files' is accepted: 3 steps. No living worker has the job 'remove' or" in said
+    assert "No living worker serves node 'left': start one by `inturn work MODULE:APP`" in said
     assert "'files' is running" in shell.groups("apply", "files.yaml", code=2)
     assert "waits for 'one' (pending)" in shell.groups("explain", "files", "two")
     assert "No living worker has the job" in shell.groups("explain", "files", "one")
@@ -125,6 +126,7 @@ def test_a_file_that_is_no_group_is_refused(shell: Shell) -> None:
     said = shell.groups("apply", "bad.yaml", code=2)
     assert "'two' → 'three' → 'two'" in said
     (shell.folder / "bad.yaml").write_text(FILE.replace("node: left", "node: lift"))
+    assert "not declared here, the store must know: lift" in shell.groups("plan", "bad.yaml")
     said = shell.groups("apply", "bad.yaml", code=2)
     assert "step 'one' is on node 'lift', which nobody declared. Did you mean left?" in said
     assert "neither YAML nor JSON" in shell.groups("apply", "shop.py", code=2)

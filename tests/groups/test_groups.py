@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
-from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker
-from inturn.groups.model import GroupState
+from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker, command
+from inturn.groups.model import GroupState, Node
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
@@ -384,6 +384,35 @@ async def test_a_name_stands_for_one_group_that_is_under_way(app: App, jobs: Job
     async with app.group("mine") as again:
         jobs.step(again, "a")
     assert again.id != group.id
+
+
+async def test_what_is_refused_leaves_the_queues_of_nodes_as_they_are(app: App, jobs: Jobs) -> None:
+    async with app.group("mine") as group:
+        jobs.step(group, "a")
+    nodes = {"n1": Node(name="n1", concurrency=7)}
+    with pytest.raises(BadInput, match="'mine' is running"):
+        await app.groups.submit(group.definition(), nodes=nodes)
+    assert (await (await app.lend()).settings())["node:n1"].running_max is None
+    assert (await jobs.result(group)).state is GroupState.DONE
+
+
+async def test_a_worker_serves_nodes_that_came_after_it_began(app: App) -> None:
+    """Also the first of the store, which has not had the tables of groups before."""
+    early = App(app.url)
+    worker = Worker(early, sweep_seconds=0.1)
+    working = asyncio.create_task(worker.run())
+
+    async def has_begun() -> bool:
+        return bool(await early.run(lambda store: store.workers()))
+
+    await until(has_begun)
+    app.node("new")
+    async with app.group("first") as group:
+        group.step("a", node="new", do=command("true"), irreversible=True)
+    assert (await group.result(timeout=SECONDS_MAX)).state is GroupState.DONE
+    worker.stop()
+    await working
+    await early.close()
 
 
 async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jobs) -> None:

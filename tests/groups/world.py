@@ -326,7 +326,7 @@ class World:
             case "rejected":
                 return Happened.REJECTED
             case "unreachable":
-                return Happened.NOT_BEGUN
+                return Happened.NOTHING_DONE
             case "raised":
                 return Happened.RAISED
             case "applied and raised":
@@ -351,7 +351,7 @@ class World:
             case "rejected":
                 return Happened.REJECTED
             case "unreachable":
-                return Happened.NOT_BEGUN
+                return Happened.NOTHING_DONE
             case "raised":
                 return Happened.RAISED
             case "applied and raised":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -26,7 +27,8 @@ from inturn.cli.options import (
     seconds_from,
 )
 from inturn.cli.session import Session
-from inturn.cli.text import plain
+from inturn.cli.text import count, plain
+from inturn.groups.builder import check_addresses
 from inturn.groups.files import as_yaml, read_file, written
 from inturn.groups.group import result_of
 from inturn.groups.groups import Groups
@@ -77,8 +79,12 @@ def plan(
     """Say what a group would do, in which order, and how it would be undone. Stores nothing."""
     session = Session(app, store, as_json)
     found = read_file(file, session.app)
+    known = found.nodes if session.app is None else session.app.groups.nodes | found.nodes
+    check_addresses(found.definition, known)
     made = plan_of(found.definition.name, found.definition.steps)
-    session.answer(msgspec.to_builtins(made), plan_text(made))
+    undeclared = sorted(made.nodes.keys() - known.keys())  # here; the store may know them
+    document = msgspec.to_builtins(made) | {"undeclared": undeclared}
+    session.answer(document, plan_text(made, undeclared))
 
 
 @app.command("apply", epilog=examples("inturn groups apply move.yaml -A shop:app --wait 5m"))
@@ -93,21 +99,24 @@ def apply(
     session = Session(app, store, as_json)
     found = read_file(file, session.app)
 
-    async def submit(groups: Groups) -> tuple[str, set[str]]:
+    async def submit(groups: Groups) -> tuple[str, Sequence[str]]:
         id = await groups.submit(found.definition, nodes=found.nodes)
-        missing = await groups.missing(found.definition.steps)
+        unserved = await groups.unserved(found.definition.steps)
         if wait is not None:
             await result_of(groups, id, wait)
-        return id, missing
+        return id, unserved
 
-    id, missing = _run(session, submit, makes_file=True)
+    id, unserved = _run(session, submit, makes_file=True)
     name = found.definition.name
-    text = f"Group {name!r} is accepted: {len(found.definition.steps):,} steps."
-    if missing:
-        text += f" No living worker has the job {' or '.join(map(repr, sorted(missing)))} yet."
     if wait is None:
-        text += f" Follow it: `inturn groups watch {name}`."
-        session.answer({"group": name, "id": id, "missing": sorted(missing)}, Text(plain(text)))
+        text = " ".join(
+            [
+                f"Group {name!r} is accepted: {count(len(found.definition.steps), 'step')}.",
+                *unserved,
+                f"Follow it: `inturn groups watch {quote(name)}`.",
+            ]
+        )
+        session.answer({"group": name, "id": id, "unserved": [*unserved]}, Text(plain(text)))
         return
     _show(session, id, whole=False)
 
@@ -231,7 +240,7 @@ def undo(
         Session(app, store, as_json),
         group,
         lambda all: all.undo(group, why=reason),
-        "is undone now",
+        f"is being undone. Follow it: `inturn groups watch {quote(group)}`",
     )
 
 

@@ -120,14 +120,14 @@ def _note(step: StepView) -> str:
     return "; ".join(said)
 
 
-def plan_text(plan: Plan) -> RenderableType:
-    """Return a plan."""
+def plan_text(plan: Plan, undeclared: Sequence[str]) -> RenderableType:
+    """Return a plan. ``undeclared``: nodes that neither the file nor the app declares."""
     steps = sum(map(len, plan.waves))
     lines: list[RenderableType] = [
         Text.assemble((plain(plan.name), "bold"), f"  {count(steps, 'step')}"),
         Text("forward, each wave when the one before it has ended:"),
         *(_names(f"wave {place}", names) for place, names in enumerate(plan.waves, start=1)),
-        Text("undone, if one fails:"),
+        Text("undone, if one fails:" if plan.undo_waves else "never undone"),
         *(_names(f"wave {place}", names) for place, names in enumerate(plan.undo_waves, start=1)),
         Text("what runs where:"),
         *(_names(node, names) for node, names in plan.nodes.items()),
@@ -135,6 +135,8 @@ def plan_text(plan: Plan) -> RenderableType:
     ]
     if plan.irreversible:
         lines.append(_names("irreversible", plan.irreversible, indent=""))
+    if undeclared:
+        lines.append(_names("not declared here, the store must know", undeclared, indent=""))
     return Group(*lines)
 
 

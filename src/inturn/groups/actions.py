@@ -36,6 +36,11 @@ def request(
     """
     _check("method of a request", method)
     _check("URL of a request", url)
+    if not method.isalpha() or not url.startswith(("http://", "https://", "/")):
+        raise BadInput(
+            f'a request has a method and a URL, or a path of its node: inturn.request("PUT", '
+            f'"/users/7"); not {shown(method)}, {shown(url)}.'
+        )
     body = encode_payload(json, what="body of a request")
     return Request(method.upper(), url, msgspec.Raw(body.encode()), dict(headers or {}))
 

@@ -149,18 +149,24 @@ class GroupBuilder:
 def check_nodes(definition: Definition, nodes: Mapping[str, Node]) -> None:
     """Refuse steps on nodes that nobody declared, or that cannot run them."""
     for step in definition.steps:
-        node = nodes.get(step.node)
-        if node is None:
+        if step.node not in nodes:
             raise BadInput(
                 f"step {step.name!r} is on node {step.node!r}, which nobody declared."
                 f"{did_you_mean(step.node, nodes)} Declare it: app.node({step.node!r}, address), "
                 f"or under `nodes:` of the file."
             )
+    check_addresses(definition, nodes)
+
+
+def check_addresses(definition: Definition, nodes: Mapping[str, Node]) -> None:
+    """Refuse steps on nodes, of those that are known, whose address is of another kind."""
+    for step in definition.steps:
         for action in (step.do, step.undo, step.verify):
-            _check_node(step, action, node)
+            if step.node in nodes:
+                _check_address(step, action, nodes[step.node])
 
 
-def _check_node(step: Step, action: Action | None, node: Node) -> None:
+def _check_address(step: Step, action: Action | None, node: Node) -> None:
     address = node.address or ""
     is_open = "${" in address.partition("://")[0]  # its kind is known where the worker runs
     kind = address.partition(":")[0]

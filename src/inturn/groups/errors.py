@@ -6,8 +6,8 @@ from inturn.model.error import InturnError, Portable
 from inturn.model.errors import NotFound
 
 
-class NotBegun(Portable):
-    """Nothing of the action was begun: its node could not be reached, its program is not there."""
+class NothingDone(Portable):
+    """Nothing of the attempt is there: its node could not be reached, or rolled it all back."""
 
 
 class ActionFailed(Portable):

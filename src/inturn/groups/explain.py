@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from shlex import quote
 
 from inturn.groups.model import GroupState, GroupView, StepState, StepView
 
@@ -16,19 +17,19 @@ def explained(
     steps: Sequence[StepView],
     *,
     job: str | None = None,
-    missing: Collection[str] = (),
+    unserved: Sequence[str] = (),
 ) -> str:
     """Say why a step is where it is, and what it waits for.
 
-    ``job``: what the engine says of its job. ``missing``: kinds of jobs that no living worker has.
+    ``job``: what the engine says of its job. ``unserved``: why no living worker can run it.
     """
     said = [_state(group, step, steps)]
     is_waiting = step.state is StepState.PENDING or step.state.is_being_undone
     if group.paused_by is not None and is_waiting:
         said.append(f"The group is paused by {group.paused_by}.")
-    if missing and is_waiting:
-        said.append(f"No living worker has the job {' or '.join(map(repr, sorted(missing)))}.")
-    if job is not None and is_waiting and not _open_before(step, steps):
+    if is_waiting:
+        said += unserved
+    if job is not None and is_waiting and not unserved and not _open_before(step, steps):
         said.append(job)
     if step.error is not None and step.state is not StepState.APPLIED:
         said.append(f"The last error: {step.error}.")
@@ -83,9 +84,10 @@ def _state(group: GroupView, step: StepView, steps: Sequence[StepView]) -> str:
 def _stuck(group: GroupView, step: StepView) -> str:
     if group.state is not GroupState.STUCK:
         return ""
+    named = f"{quote(group.name)} {quote(step.name)}"
     return (
-        f" The group is stuck on it: `inturn groups retry {group.name} {step.name}`, or `inturn "
-        f"groups skip {group.name} {step.name} --why …`."
+        f" The group is stuck on it: `inturn groups retry {named}`, or `inturn groups skip {named} "
+        f"--why …`."
     )
 
 

@@ -128,7 +128,6 @@ def _add(builder: GroupBuilder, name: str, said: Any, app: App | None) -> None:
     after = [after] if isinstance(after, str) else after
     if not isinstance(after, list):
         raise BadInput(f"after of {where} is a list of names of steps, not {shown(after)}.")
-    timeout = said.get("timeout")
     builder.step(
         name,
         node=_text(f"node of {where}", said["node"]),
@@ -136,12 +135,20 @@ def _add(builder: GroupBuilder, name: str, said: Any, app: App | None) -> None:
         irreversible=_yes(where, said, "irreversible"),
         idempotent=_yes(where, said, "idempotent"),
         attempts=said.get("attempts"),
-        timeout=parse_duration(timeout) if isinstance(timeout, str) else timeout,
+        timeout=_seconds(f"timeout of {where}", said.get("timeout")),
         **made,
     )
 
 
 def _action(where: str, said: Any, app: App | None) -> Action:
+    try:
+        return _read_action(where, said, app)
+    except BadInput as error:
+        text = str(error)
+        raise BadInput(text if text.startswith(where) else f"{where}: {text}") from error
+
+
+def _read_action(where: str, said: Any, app: App | None) -> Action:
     if not isinstance(said, dict) or len(found := [one for one in _ACTIONS if one in said]) != 1:
         raise BadInput(f"{where} is one of sql, http, run and job; not {shown(said)}.")
     match found[0]:
@@ -159,6 +166,9 @@ def _action(where: str, said: Any, app: App | None) -> Action:
             _check_members(where, said, allowed=("run",))
             if not isinstance(said["run"], list):
                 raise BadInput(f"{where} is `run: [program, argument, …]`: no shell reads it.")
+            for one in said["run"]:
+                if not isinstance(one, str) and type(one) is not int:
+                    raise BadInput(f"{where}: {shown(one)} is no text; put it in quotes.")
             return actions.command(*map(str, said["run"]))
     _check_members(where, said, allowed=("job", "with"))
     kind = _text(where, said["job"])
@@ -260,6 +270,13 @@ def _text(where: str, said: Any) -> str:
     if not isinstance(said, str):
         raise BadInput(f"{where} must be text, not {shown(said)}.")
     return said
+
+
+def _seconds(where: str, said: Any) -> Any:
+    try:
+        return parse_duration(said) if isinstance(said, str) else said
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from error
 
 
 def _yes(where: str, said: Mapping[str, Any], name: str) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from inturn.groups import records
 from inturn.groups.group_decisions import GroupChange, next_change
-from inturn.groups.model import Action, JobCall, Step, StepState
+from inturn.groups.model import QUEUE, Action, JobCall, Step, StepState, queue_of
 from inturn.groups.plan import in_order
 from inturn.groups.records import FactsRow, GroupRow, NewState
 from inturn.groups.step_attempt import save_group
@@ -22,7 +22,6 @@ from inturn.queue.context import Context
 from inturn.queue.job import Call
 from inturn.queue.transaction import AppTransaction
 
-QUEUE = "groups"
 STEP, UNDO, ADVANCE = "groups.step", "groups.undo", "groups.advance"
 
 
@@ -135,11 +134,6 @@ def watcher_jobs(
 
     jobs = [look_job(react, (), watched)]
     return jobs if finish is None else [look_job(finish, ended, ()), *jobs]
-
-
-def queue_of(node: str) -> str:
-    """Return the queue of a node."""
-    return f"node:{node}"
 
 
 def step_job(

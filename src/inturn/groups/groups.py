@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from inturn.groups import records
 from inturn.groups.builder import check_nodes
 from inturn.groups.group import Group
 from inturn.groups.group_job import (
     ADVANCE,
-    QUEUE,
     STEP,
     UNDO,
     advance,
     kind_of,
-    queue_of,
     step_job,
     watcher_jobs,
 )
-from inturn.groups.model import CONCURRENCY_MAX, Definition, Node
-from inturn.groups.operations import GroupsOperations
+from inturn.groups.model import CONCURRENCY_MAX, QUEUE, Definition, Node, queue_of
+from inturn.groups.operations import GroupsOperations, RunQuery
 from inturn.groups.plan import in_order
 from inturn.groups.records import SCHEMA, new_step
 from inturn.groups.step_attempt import StepAttempt, StepBegins
@@ -125,10 +125,11 @@ class Groups(GroupsOperations):
         """Accept a group whole, in one transaction, and return its id."""
         declared = self.nodes | dict(nodes or {})
         used = {step.node for step in definition.steps}
-        await self.ready()
-        known = {node.name: node for node in await self.read(records.NODES)}
         mine = {name: node for name, node in declared.items() if name in used}
+        known = {node.name: node for node in await self.read(records.NODES)}
         check_nodes(definition, known | declared)
+        await self._changed_nodes(self.read, mine)
+        await self.check_name_is_free(self.read, definition.name)
         if nodes:
             settings = {
                 queue_of(name): {
@@ -167,7 +168,7 @@ class Groups(GroupsOperations):
         )
         async with self.app.transaction() as t:
             await self._put_nodes(t, mine)
-            await self.check_name_is_free(t, definition.name)
+            await self.check_name_is_free(t.run, definition.name)
             await t.run(
                 records.ADD_GROUP,
                 id=group,
@@ -188,25 +189,22 @@ class Groups(GroupsOperations):
         return group
 
     async def _put_nodes(self, t: AppTransaction, nodes: Mapping[str, Node]) -> None:
-        known = {node.name: node for node in await t.run(records.NODES)}
-        for name, node in nodes.items():
-            before = known.get(name)
-            if before == node:
-                continue
-            if before is not None and before.address != node.address:
-                for user in await t.run(records.NODE_USER, name=name):
+        for node in await self._changed_nodes(t.run, nodes):
+            await t.run(records.PUT_NODE, **msgspec.structs.asdict(node))
+
+    async def _changed_nodes(self, run: RunQuery, nodes: Mapping[str, Node]) -> list[Node]:
+        """Return the nodes that the store has otherwise; refuse to move one that is in use."""
+        known = {node.name: node for node in await run(records.NODES)}
+        changed = [node for name, node in nodes.items() if known.get(name) != node]
+        for node in changed:
+            if node.name in known and known[node.name].address != node.address:
+                for user in await run(records.NODE_USER, name=node.name):
                     raise BadInput(
-                        f"node {name!r} has another address in this store, which group "
+                        f"node {node.name!r} has another address in this store, which group "
                         f"{user.name!r} uses and is {user.state}. Wait until that has ended, or "
                         f"name the new node otherwise."
                     )
-            await t.run(
-                records.PUT_NODE,
-                name=name,
-                address=node.address,
-                concurrency=node.concurrency,
-                local=node.local,
-            )
+        return changed
 
     async def _write_nodes(self) -> None:
         """As a worker starts: write down the nodes that its app declares."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 from uuid import UUID
 
 from inturn.groups import records
 from inturn.groups.errors import UnknownGroup, UnknownStep
 from inturn.groups.explain import explained
-from inturn.groups.model import GroupState, GroupView, JobCall, Node, Step, StepView
+from inturn.groups.model import (
+    QUEUE,
+    GroupState,
+    GroupView,
+    JobCall,
+    Node,
+    Step,
+    StepView,
+    queue_of,
+)
 from inturn.groups.plan import chain
 from inturn.groups.records import SCHEMA, GroupRow, StepRow
 from inturn.model.errors import UnknownJob
@@ -108,11 +118,11 @@ class GroupsInspection(Extension):
             why = await self.app.run(lambda store: store.explain(UUID(job)))
         except UnknownJob:
             why = None
-        missing = await self.missing([found.step])
-        return explained(view, steps[found.number], steps, job=why, missing=missing)
+        unserved = await self.unserved([found.step])
+        return explained(view, steps[found.number], steps, job=why, unserved=unserved)
 
-    async def missing(self, steps: Iterable[Step]) -> set[str]:
-        """Return the kinds of jobs that steps call and no living worker has."""
+    async def unserved(self, steps: Sequence[Step]) -> Sequence[str]:
+        """Say which jobs and which nodes of steps no living worker serves."""
         wanted = {
             action.kind
             for step in steps
@@ -120,7 +130,19 @@ class GroupsInspection(Extension):
             if isinstance(action, JobCall)
         }
         workers = await self.app.run(lambda store: store.workers())
-        return wanted - {kind for worker in workers for kind in worker.kinds}
+        settings = await self.app.run(lambda store: store.settings())
+        served = {queue for worker in workers for queue in worker.queues}
+        said = []
+        if missing := sorted(wanted - {kind for worker in workers for kind in worker.kinds}):
+            said.append(f"No living worker has the job {' or '.join(map(repr, missing))}.")
+        for node in sorted({step.node for step in steps}):
+            queue = queue_of(node)
+            is_local = queue in settings and settings[queue].local
+            # A worker of groups serves every other node as soon as it has heard of it.
+            if queue not in served and (is_local or QUEUE not in served):
+                start = f"inturn work MODULE:APP{f' --node {quote(node)}' if is_local else ''}"
+                said.append(f"No living worker serves node {node!r}: start one by `{start}`.")
+        return said
 
     async def ready(self) -> None:
         await self.app.run(lambda store: store.ensure(SCHEMA))

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 import msgspec
 
+from inturn.model.lane import NODE
+
+QUEUE = "groups"  # of the jobs that advance groups; a step's is its node's
 STEPS_MAX = 20_000
 EDGES_MAX = 500_000  # pairs of a step and one that it comes after
 NAME_CHARS_MAX = 200
@@ -124,6 +127,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None = None
     concurrency: int | None = None
     local: bool = False
+
+
+def queue_of(node: str) -> str:
+    """Return the queue of a node."""
+    return NODE + node
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

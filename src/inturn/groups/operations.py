@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
 from inturn.groups import records, step_decisions
 from inturn.groups.errors import GroupRefused
 from inturn.groups.group_decisions import GroupChange, state_of_undo, undo_anew
-from inturn.groups.group_job import ADVANCE, QUEUE, carry_out, watcher_jobs
+from inturn.groups.group_job import ADVANCE, carry_out, watcher_jobs
 from inturn.groups.inspection import GroupsInspection, unknown_step
-from inturn.groups.model import GroupState
+from inturn.groups.model import QUEUE, GroupState
 from inturn.groups.records import GroupRow
 from inturn.groups.step_attempt import save_group
 from inturn.model.admissible import check_by, check_name
@@ -17,7 +19,9 @@ from inturn.model.errors import BadInput
 from inturn.model.ids import new_id
 from inturn.model.job import NewJob
 from inturn.queue.job import Call
-from inturn.queue.transaction import AppTransaction
+
+RunQuery = Callable[..., Awaitable[list[Any]]]
+"""Runs a query, inside a transaction or outside."""
 
 
 class GroupsOperations(GroupsInspection):
@@ -32,7 +36,7 @@ class GroupsOperations(GroupsInspection):
             if refused is not None:
                 raise GroupRefused(f"group {row.name!r} cannot be undone: {refused}.")
             if row.state is GroupState.DONE:
-                await self.check_name_is_free(t, row.name)
+                await self.check_name_is_free(t.run, row.name)
             await save_group(t, row, GroupState.STOPPING, reason=why)
             await t.run(records.PAUSE, id=row.id, by=None, now=None)
             new = NewJob(kind=ADVANCE, payload=payload_of_group(row.id), queue=QUEUE)
@@ -122,8 +126,9 @@ class GroupsOperations(GroupsInspection):
         async with self.app.transaction() as t:
             await t.submit(Call(react, None, self.app))
 
-    async def check_name_is_free(self, t: AppTransaction, name: str) -> None:
-        for row in await t.run(records.NEWEST_GROUP, name=name):
+    async def check_name_is_free(self, run: RunQuery, name: str) -> None:
+        """Refuse a name that a group under way has."""
+        for row in await run(records.NEWEST_GROUP, name=name):
             if row.state not in (GroupState.DONE, GroupState.UNDONE):
                 raise BadInput(
                     f"group {name!r} is {row.state} since {row.created_at:%Y-%m-%d %H:%M}: a name "

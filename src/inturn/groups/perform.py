@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inturn.groups import programs, sql_nodes
-from inturn.groups.errors import ActionFailed, NotBegun
+from inturn.groups.errors import ActionFailed, NothingDone
 from inturn.groups.model import Action, Command, Effect, JobCall, Request, Sql
 from inturn.policy.retry import Reject
 from inturn.queue.context import Context
@@ -37,8 +37,8 @@ class Answer(NamedTuple):
 async def perform(ctx: Context, action: Action, address: str | None, timeout: float | None) -> None:
     """Carry out an action. It returns when it is applied.
 
-    Raises ``Reject`` when it is not and never will be, ``NotBegun`` when nothing of it began, and
-    anything else, such as ``TimeoutError``, when that is not known.
+    Raises ``Reject`` when it is not and never will be, ``NothingDone`` when it is not and may be
+    tried again, and anything else, such as ``TimeoutError``, when that is not known.
     """
     match action:
         case JobCall():
@@ -65,7 +65,7 @@ async def ask(ctx: Context, action: Action, address: str | None, timeout: float 
             ended = await _in_time(timeout, programs.run(arguments))
             return Answer(_EXIT_CODES.get(ended.code, Effect.CANNOT_TELL), str(ended))
         case Request():
-            status, _ = await _in_time(timeout, _response(ctx, action, address))
+            status, _ = await _in_time(timeout, _response(action, address, {}))
             return Answer(_of_status(status), f"HTTP {status}")
 
 
@@ -82,7 +82,7 @@ def resolved(address: str | None, *, what: str = "the address of its node") -> s
                 return Path(name.removeprefix("file:")).read_text(encoding="utf-8").strip()
             return os.environ[name]
         except (KeyError, OSError, UnicodeDecodeError):
-            raise NotBegun(
+            raise NothingDone(
                 f"{what} names ${{{name}}}, which is not there where this worker runs"
             ) from None
 
@@ -103,7 +103,7 @@ async def _in_time(timeout: float | None, work: Awaitable[Any]) -> Any:
 
 
 async def _request(ctx: Context, action: Request, address: str | None) -> None:
-    status, body = await _response(ctx, action, address)
+    status, body = await _response(action, address, {IDEMPOTENCY_HEADER: str(ctx.id)})
     said = f"{action.method} {action.url}: HTTP {status} {body}".rstrip()
     if status == 202:  # accepted, which is not applied
         raise ActionFailed(said)
@@ -114,15 +114,16 @@ async def _request(ctx: Context, action: Request, address: str | None) -> None:
     raise ActionFailed(said)
 
 
-async def _response(ctx: Context, action: Request, address: str | None) -> tuple[int, str]:
+async def _response(
+    action: Request, address: str | None, headers: dict[str, str]
+) -> tuple[int, str]:
     try:
         import httpx
     except ModuleNotFoundError as error:
-        raise NotBegun("requests need httpx: install inturn with its extra 'groups'") from error
+        raise NothingDone("requests need httpx: install inturn with its extra 'groups'") from error
     url = action.url
     if url.startswith("/"):
         url = resolved(address).rstrip("/") + url
-    headers = {IDEMPOTENCY_HEADER: str(ctx.id)}
     for name, value in action.headers.items():
         headers[name] = resolved(value, what=f"header {name}")
     content = None if bytes(action.json) == b"null" else bytes(action.json)
@@ -131,8 +132,13 @@ async def _response(ctx: Context, action: Request, address: str | None) -> tuple
     try:
         async with httpx.AsyncClient(timeout=None) as client:
             response = await client.request(action.method, url, content=content, headers=headers)
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
-        raise NotBegun(f"{action.method} {action.url}: {error}") from error
+    except (
+        httpx.ConnectError,
+        httpx.ConnectTimeout,
+        httpx.UnsupportedProtocol,
+        httpx.InvalidURL,
+    ) as error:
+        raise NothingDone(f"{action.method} {action.url}: {error}") from error
     return response.status_code, response.text[:BODY_CHARS_MAX]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from inturn.groups.errors import NotBegun
+from inturn.groups.errors import NothingDone
 
 OUTPUT_BYTES_KEPT = 4_000  # the last of what it printed
 _READ_BYTES = 65_536
@@ -37,7 +37,7 @@ async def run(arguments: Sequence[str]) -> EndedProgram:
             start_new_session=True,
         )
     except OSError as error:
-        raise NotBegun(f"{arguments[0]!r} cannot be started: {error}") from error
+        raise NothingDone(f"{arguments[0]!r} cannot be started: {error}") from error
     try:
         output = await _last_of(process)
         code = await process.wait()

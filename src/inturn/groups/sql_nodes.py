@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from typing import Any
 
-from inturn.groups.errors import ActionFailed, NotBegun
+from inturn.groups.errors import ActionFailed, NothingDone
 from inturn.policy.retry import Reject
 
 CONNECT_SECONDS_MAX = 10.0
@@ -19,6 +19,10 @@ STEPS_BETWEEN_LOOKS = 1_000  # of SQLite's machine
 # Classes of SQLSTATE that say: this statement is wrong, and its transaction was rolled back.
 _WRONG = ("0A", "22", "23", "2F", "42")
 _WRONG_SQLITE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
+
+# Those that say: it was rolled back for others' sake (a deadlock, a lock, no room), try again.
+_ROLLED_BACK = ("40", "53", "55")
+_ROLLED_BACK_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 
 
 async def execute(address: str, text: str) -> None:
@@ -42,19 +46,17 @@ async def _on_postgres(address: str, work: Callable[[Any], Any]) -> Any:
     try:
         import asyncpg
     except ModuleNotFoundError as error:
-        raise NotBegun(
+        raise NothingDone(
             "SQL on PostgreSQL needs asyncpg: install inturn with its extra 'postgres'"
         ) from error
     try:
         connection = await asyncpg.connect(address, timeout=CONNECT_SECONDS_MAX)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise NotBegun(f"its node cannot be reached: {error}") from error
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise NothingDone(f"its node cannot be reached: {error}") from error
     try:
         return await work(connection)
     except asyncpg.PostgresError as error:
-        if (error.sqlstate or "")[:2] in _WRONG:
-            raise Reject(f"{type(error).__name__}: {error}") from error
-        raise ActionFailed(f"{type(error).__name__}: {error}") from error
+        raise _failure(error, (error.sqlstate or "")[:2], _WRONG, _ROLLED_BACK) from error
     finally:
         with suppress(Exception):
             await connection.close(timeout=CLOSE_SECONDS_MAX)
@@ -68,16 +70,14 @@ async def _on_sqlite(address: str, work: Callable[[sqlite3.Connection], Any]) ->
         try:
             connection = sqlite3.connect(path, timeout=CONNECT_SECONDS_MAX, isolation_level=None)
         except sqlite3.Error as error:
-            raise NotBegun(f"{path} cannot be opened: {error}") from error
+            raise NothingDone(f"{path} cannot be opened: {error}") from error
         with closing(connection):
             connection.set_progress_handler(stopped.is_set, STEPS_BETWEEN_LOOKS)
             try:
                 return work(connection)
             except sqlite3.Error as error:
                 code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                if code in _WRONG_SQLITE:
-                    raise Reject(f"{type(error).__name__}: {error}") from error
-                raise ActionFailed(f"{type(error).__name__}: {error}") from error
+                raise _failure(error, code, _WRONG_SQLITE, _ROLLED_BACK_SQLITE) from error
 
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
@@ -87,3 +87,13 @@ async def _on_sqlite(address: str, work: Callable[[sqlite3.Connection], Any]) ->
         with suppress(Exception):
             await running
         raise
+
+
+def _failure(
+    error: Exception, code: object, wrong: Collection[object], rolled_back: Collection[object]
+) -> Exception:
+    """Return what a database's error says about the attempt."""
+    said = f"{type(error).__name__}: {error}"
+    if code in wrong:
+        return Reject(said)
+    return NothingDone(said) if code in rolled_back else ActionFailed(said)

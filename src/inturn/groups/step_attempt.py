@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from inturn.groups import records, step_decisions
-from inturn.groups.errors import NotBegun
+from inturn.groups.errors import NothingDone
 from inturn.groups.model import Action, GroupState, JobCall, StepState
 from inturn.groups.perform import Answer, ask, perform
 from inturn.groups.records import BegunRow, GroupRow, LeasedStep, StepRow
@@ -330,8 +330,8 @@ async def act(ctx: Context, action: Action, address: str | None, timeout: float 
         await perform(ctx, action, address, timeout)
     except Reject as error:
         return Seen(Happened.REJECTED, describe(error))
-    except NotBegun as error:
-        return Seen(Happened.NOT_BEGUN, str(error))
+    except NothingDone as error:
+        return Seen(Happened.NOTHING_DONE, str(error))
     except LeaseLost:
         raise
     except Exception as error:

@@ -62,7 +62,7 @@ class Happened(StrEnum):
 
     RETURNED = "returned"
     REJECTED = "rejected"  # it was not applied, and never will be
-    NOT_BEGUN = "not_begun"  # its node could not be reached, so nothing of it is there
+    NOTHING_DONE = "nothing_done"  # its node could not be reached, or rolled it back
     RAISED = "raised"  # any other error, a timeout: who knows
     APPLIED = "applied"  # from here on answers of the verify
     NOT_APPLIED = "not_applied"
@@ -133,7 +133,7 @@ def after(group: GroupFacts, step: StepFacts, happened: Happened) -> Outcome:
             return Outcome(_now(step, StepState.UNKNOWN, asks=0), Then.LOOK_AGAIN)
         case Happened.REJECTED | Happened.UNCONFIRMED:
             return _failed(group, step)
-        case Happened.NOT_BEGUN:
+        case Happened.NOTHING_DONE:
             return _not_applied(group, step)
         case Happened.NOT_APPLIED:
             return _not_applied(group, _now(step, is_doubtful=False))
