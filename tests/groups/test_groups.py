@@ -17,6 +17,25 @@ from inturn.groups.model import GroupState, Node
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
+async def test_a_group_needs_no_second_connection_while_it_holds_its_lock(
+    migrated_url: str, nodes: Nodes
+) -> None:
+    """Else many steps that wait for the lock would keep whoever holds it from going on."""
+    app = App(f"{migrated_url}{'&' if '?' in migrated_url else '?'}connections_max=1")
+    jobs = Jobs(app, nodes)
+    nodes.fail = {"do b": ["late"], "do c": [Reject("no")]}
+    nodes.answers = {"b": [Effect.RUNNING]}
+    async with app.group("narrow") as group:
+        a = jobs.step(group, "a")
+        b = jobs.step(group, "b", verified=True, after=[a])
+        c = jobs.step(group, "c", after=[b])
+        jobs.step(group, "d", after=[c])
+    # The store would wait 30 s for a second connection.
+    async with asyncio.timeout(20), jobs.working():
+        assert (await group.result()).state is GroupState.UNDONE
+    await app.close()
+
+
 async def test_a_chain_across_nodes_runs_in_order(app: App, jobs: Jobs, nodes: Nodes) -> None:
     """A to B to C (000-02)."""
     async with app.group("chain") as group:

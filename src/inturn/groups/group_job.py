@@ -27,14 +27,14 @@ STEP, UNDO, ADVANCE = "groups.step", "groups.undo", "groups.advance"
 
 async def advance(app: App, ctx: Context, group_id: str) -> None:
     """Look at a group as a whole, and do what is to be done."""
+    failed = await _failed_jobs(app, group_id)
     async with ctx.transaction() as t:
         rows = await t.run(records.LOCK_GROUP, id=group_id)
         if not rows:
             return
         [group] = rows
         steps = await t.run(records.FACTS, id=group_id)
-        # Under the lock: no step's job can begin, or write down its end, meanwhile.
-        gone = await _gone(app, steps)
+        gone = {step.number: failed[job] for step in steps if (job := _current_job(step)) in failed}
         change = next_change(
             group.facts,
             [step.facts for step in steps],
@@ -166,17 +166,22 @@ def kind_of(kind: str, called: str) -> str:
     return f"{kind}:{called}"
 
 
-async def _gone(app: App, steps: Sequence[FactsRow]) -> dict[int, JobState]:
-    """Return steps whose job ended although nothing says how, each with the state of the job."""
-    current: dict[UUID, int] = {}
-    for step in steps:
-        if step.state.is_being_undone and step.undo_job is not None:
-            current[UUID(step.undo_job)] = step.number
-        elif step.state.is_uncertain or step.state is StepState.PENDING:
-            current[UUID(step.job)] = step.number
-    ended = await app.run(lambda store: store.ended(current))
-    return {
-        current[job]: state
-        for job, state in ended.items()
-        if state in (JobState.DEAD, JobState.CANCELLED)
-    }
+def _current_job(step: FactsRow) -> UUID | None:
+    """Return the job that a step waits for, on its way forward or back."""
+    if step.state.is_being_undone:
+        return None if step.undo_job is None else UUID(step.undo_job)
+    is_open = step.state.is_uncertain or step.state is StepState.PENDING
+    return UUID(step.job) if is_open else None
+
+
+async def _failed_jobs(app: App, group_id: str) -> dict[UUID | None, JobState]:
+    """Return the jobs that a group's steps wait for and that died or were cancelled.
+
+    Before the group is locked: who holds a lock asks for no second connection. A job that dies
+    meanwhile is heard of by the watchers that are submitted under the lock.
+    """
+    steps = await app.run(lambda store: store.read(records.FACTS, id=group_id))
+    jobs = [job for step in steps if (job := _current_job(step)) is not None]
+    ended = await app.run(lambda store: store.ended(jobs))
+    failed = (JobState.DEAD, JobState.CANCELLED)
+    return {job: state for job, state in ended.items() if state in failed}

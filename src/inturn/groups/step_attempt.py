@@ -241,6 +241,8 @@ class StepAttempt:
                     await self.save(t, self.outcome(None, self.row, seen), seen)
             self._failed_with = seen.error or self._failed_with
             return False
+        is_running = seen.happened is Happened.STILL_RUNNING
+        seconds = await self._running_for() if is_running else 0.0
         async with self.ctx.transaction() as t:
             [group] = await t.run(records.LOCK_GROUP, id=self.group)
             [self.row] = await t.run(records.STEP, id=self.group, number=self.number)
@@ -250,7 +252,7 @@ class StepAttempt:
             if outcome.group is not None:
                 reason = f"step {self.row.name!r} failed: {error}"
                 await save_group(t, group, outcome.group, reason=reason)
-            t.verdict = await self.verdict(outcome, error)
+            t.verdict = self.verdict(outcome, error, seconds)
         return True
 
     _failed_with: str | None = None  # what the action ended with, before the verify was asked
@@ -276,8 +278,8 @@ class StepAttempt:
             now=None,
         )
 
-    async def verdict(self, outcome: Outcome, error: str) -> Done | Retry | Bury:
-        """Return what becomes of the job."""
+    def verdict(self, outcome: Outcome, error: str, seconds: float) -> Done | Retry | Bury:
+        """Return what becomes of the job. ``seconds``: for how long it runs already."""
         match outcome.then:
             case Then.BURY:
                 return Bury(error, reason=f"step {self.row.name!r} of its group failed: {error}")
@@ -288,7 +290,6 @@ class StepAttempt:
                 delay = _PLAIN.delay_seconds(max(1, outcome.facts.asks), _random)
                 return Retry(delay, error, counted=False)
             case Then.LOOK_AGAIN:
-                seconds = await self._running_for()
                 return Retry(_between(seconds / 4), "it is still running", counted=False)
         return Done()
 
