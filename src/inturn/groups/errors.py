@@ -5,6 +5,11 @@ from __future__ import annotations
 from inturn.model.error import InturnError, Portable
 from inturn.model.errors import NotFound
 
+NO_ADDRESS = (
+    "the address of its node cannot be read where this worker runs. In a user's name or password "
+    "@, /, : and # are written %40, %2F, %3A and %23"
+)
+
 
 class NothingDone(Portable):
     """Nothing of the attempt is there: its node could not be reached, or rolled it all back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -110,7 +111,7 @@ async def result_of(groups: Groups, group: str, timeout: float | None = None) ->
             view = await groups.get(group)
             raise GroupTimeout(
                 f"group {view.name!r} is {view.state} after {timeout:g} s, {view.percent} % of it. "
-                f"Look with `inturn groups show {view.name}`."
+                f"Look with `inturn groups show {quote(view.name)}`."
             )
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, LOOK_SECONDS_MAX)

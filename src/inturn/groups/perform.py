@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inturn.groups import programs, sql_nodes
-from inturn.groups.errors import ActionFailed, NothingDone
+from inturn.groups.errors import NO_ADDRESS, ActionFailed, NothingDone
 from inturn.groups.model import Action, Command, Effect, JobCall, Request, Sql
 from inturn.policy.retry import Reject
 from inturn.queue.context import Context
@@ -136,9 +136,10 @@ async def _response(
         httpx.ConnectError,
         httpx.ConnectTimeout,
         httpx.UnsupportedProtocol,
-        httpx.InvalidURL,
     ) as error:
         raise NothingDone(f"{action.method} {action.url}: {error}") from error
+    except httpx.InvalidURL:
+        raise NothingDone(NO_ADDRESS) from None  # the error might name a part of a password
     return response.status_code, response.text[:BODY_CHARS_MAX]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -42,18 +43,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
 
     def view(self, ended: int) -> GroupView:
         """The group as a person sees it. ``ended``: how many of its steps have."""
-        return GroupView(
-            id=self.id,
-            name=self.name,
-            state=self.state,
-            pivot=self.pivot,
-            paused_by=self.paused_by,
-            reason=self.reason,
-            step_count=self.steps,
-            ended=ended,
-            created_at=self.created_at,
-            ended_at=self.ended_at,
-        )
+        return GroupView(**_shared(self, GroupView) | {"step_count": self.steps, "ended": ended})
 
 
 class ListedGroupRow(GroupRow, frozen=True, kw_only=True):
@@ -91,18 +81,7 @@ class FactsRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> StepFacts:
         """The step as decisions see it."""
-        return StepFacts(
-            state=self.state,
-            attempts=self.attempts,
-            attempts_max=self.attempts_max,
-            undo_attempts=self.undo_attempts,
-            undo_attempts_max=self.undo_attempts_max,
-            asks=self.asks,
-            is_doubtful=self.is_doubtful,
-            has_verify=self.has_verify,
-            idempotent=self.idempotent,
-            irreversible=self.irreversible,
-        )
+        return msgspec.convert(self, StepFacts, from_attributes=True)
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -128,27 +107,8 @@ class StepRow(FactsRow, frozen=True, kw_only=True):
     def view(self, names: dict[int, str] | None = None) -> StepView:
         """The step as a person sees it. ``names``: of the steps it comes after."""
         named = names or {}
-        return StepView(
-            group=self.group_name,
-            number=self.number,
-            name=self.name,
-            node=self.node,
-            state=self.state,
-            after=tuple(named.get(number, str(number)) for number in self.after),
-            attempts=self.attempts,
-            attempts_max=self.attempts_max,
-            undo_attempts=self.undo_attempts,
-            irreversible=self.irreversible,
-            answer=self.answer,
-            error=self.error,
-            why=self.why,
-            began_at=self.began_at,
-            ended_at=self.ended_at,
-            undo_began_at=self.undo_began_at,
-            undo_ended_at=self.undo_ended_at,
-            job=self.job,
-            undo_job=self.undo_job,
-        )
+        after = tuple(named.get(number, str(number)) for number in self.after)
+        return StepView(**_shared(self, StepView) | {"group": self.group_name, "after": after})
 
 
 class BegunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,6 +238,11 @@ def new_step(group: str, number: int, step: Step, job: str) -> NewStep:
         irreversible=step.irreversible,
         job=job,
     )
+
+
+def _shared(row: object, view: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return what a view has in common with the row it shows."""
+    return {name: getattr(row, name) for name in view.__struct_fields__ if hasattr(row, name)}
 
 
 _decode_step = msgspec.json.Decoder(Step).decode

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from typing import Any
 
-from inturn.groups.errors import ActionFailed, NothingDone
+from inturn.groups.errors import NO_ADDRESS, ActionFailed, NothingDone
 from inturn.policy.retry import Reject
 
 CONNECT_SECONDS_MAX = 10.0
@@ -51,7 +51,9 @@ async def _on_postgres(address: str, work: Callable[[Any], Any]) -> Any:
         ) from error
     try:
         connection = await asyncpg.connect(address, timeout=CONNECT_SECONDS_MAX)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except ValueError:
+        raise NothingDone(NO_ADDRESS) from None  # the error might name a part of a password
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise NothingDone(f"its node cannot be reached: {error}") from error
     try:
         return await work(connection)
