@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 from inturn.poll.page import (
     Fields,
     Page,
-    SeenItem,
     Shadow,
     SourceBroken,
     check_page,
@@ -29,16 +28,12 @@ class Consignment(msgspec.Struct):
 FIELDS = Fields("id", "version", "deleted", Consignment)
 
 
-def seen(key: str, version: int | str, *, deleted: bool = False) -> SeenItem:
-    return SeenItem(key, str(version), deleted, f'"{key}{version}"')
+def seen(key: str, version: int | str, *, deleted: bool = False) -> Shadow:
+    return Shadow(key, str(version), deleted, f'"{key}{version}"')
 
 
-def shadow(one: SeenItem) -> Shadow:
-    return Shadow(one.key, one.version, one.deleted, one.item)
-
-
-def kinds(items: list[SeenItem], *shadows: SeenItem) -> list[str]:
-    told, _ = differences(items, {one.key: shadow(one) for one in shadows})
+def kinds(items: list[Shadow], *shadows: Shadow) -> list[str]:
+    told, _ = differences(items, {one.key: one for one in shadows})
     return [f"{one.kind} {one.shadow.key} {one.shadow.version}" for one in told]
 
 
@@ -62,7 +57,7 @@ def test_an_item_that_comes_back_is_created_again() -> None:
 
 
 def test_a_deleted_item_is_told_as_it_was_last_seen() -> None:
-    told, [written] = differences([seen("a", 2, deleted=True)], {"a": shadow(seen("a", 1))})
+    told, [written] = differences([seen("a", 2, deleted=True)], {"a": seen("a", 1)})
     assert told[0].shadow.item == '"a1"'
     assert written.deleted
 
@@ -89,12 +84,16 @@ def test_items_are_read_by_their_fields() -> None:
     with pytest.raises(SourceBroken, match=r"no .*Consignment"):
         FIELDS.read(item)
     found = FIELDS.read(item | {"id": "7", "extra": 1})
-    assert found == SeenItem("7", "3", False, '{"id":"7","name":"x","version":3}')
+    assert found == Shadow("7", "3", False, '{"id":"7","name":"x","version":3}')
     assert FIELDS.read(Consignment(id="8", version=1)).key == "8"
+    gone = FIELDS.read({"id": "9", "version": 4, "deleted": True, "name": None})
+    assert (gone.key, gone.deleted) == ("9", True)
     anything = Fields("id", "etag", None, Any)
-    assert anything.read({"id": 7, "etag": "w/1"}) == SeenItem(
+    assert anything.read({"id": 7, "etag": "w/1"}) == Shadow(
         "7", "w/1", False, '{"etag":"w/1","id":7}'
     )
+    with pytest.raises(SourceBroken, match="item 'a' has 1,000,0"):
+        anything.read({"id": "a", "etag": 1, "text": "x" * 1_000_000})
     for wrong in ({"id": 7}, {"id": "", "etag": 1}, {"id": True, "etag": 1}, "garbage", None):
         with pytest.raises(SourceBroken):
             anything.read(wrong)

@@ -176,7 +176,7 @@ async def test_what_cannot_be_a_schedule_is_refused_where_it_is_declared(app: in
 
     with pytest.raises(inturn.BadInput, match=r"stands above @app\.job"):
         app.every("5m")(plain)  # type: ignore[type-var]
-    with pytest.raises(inturn.BadInput, match="name"):
+    with pytest.raises(inturn.BadInput, match=r"'name'\. Its arguments: arguments="):
         app.every("5m")(greet)
     with pytest.raises(inturn.BadInput, match="catch_up is one of"):
         app.every("5m", catch_up="twice")

@@ -8,11 +8,13 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import pydantic
 import pytest
 
 import inturn
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
+from inturn.poll import run
 from inturn.poll.schedules import Firing
 from inturn.poll.source import Source
 from inturn.poll.source_rows import WALK_ATTEMPTS_MAX
@@ -305,6 +307,24 @@ async def test_a_firing_is_left_out_while_a_run_is_unfinished_and_not_after_it_w
     assert await fire() == 1
 
 
+async def test_a_run_hands_over_to_the_one_that_waits_already(
+    app: inturn.App, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "RUN_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(run, "PAGES_ITEMS_MAX", 1)
+    followed = Followed(app, Outside(page_size=1), every="1h")
+    followed.outside.put(*"abcde")
+    poll, store = app.extension("poll"), await app.lend()
+    firing = Firing(poll.declared.values(), [followed.source.declaration])
+    await firing.step(store)
+    await store.enqueue([followed.source.run_job.call().new])
+    clock.advance(3_600)
+    await firing.step(store)
+    await followed.drain()
+    assert await followed.shadow() == followed.outside.living
+    assert len((await store.jobs(kind="poll:items")).rows) == 5  # a page each
+
+
 async def test_a_clock_that_steps_by_an_hour_both_ways_loses_nothing(
     followed: Followed, clock: ManualClock
 ) -> None:
@@ -440,6 +460,7 @@ async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again
     await followed.source.run()
     for _ in range(WALK_ATTEMPTS_MAX):
         await followed.drain()
+        assert "the listing is too long" in ((await followed.source.status()).error or "")
         clock.advance(300)
     store = await app.lend()
     assert (await store.job(walk.id)).state is JobState.DEAD
@@ -447,6 +468,10 @@ async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again
     followed.outside.put("a")
     await followed.drain()
     assert await followed.shadow() == {"a": 1}
+    assert (await followed.source.status()).failing_since is not None  # its walk has died
+    await followed.source.reconcile()
+    await followed.drain()
+    assert (await followed.source.status()).failing_since is None
 
 
 async def test_what_cannot_be_a_source_is_refused_where_it_is_declared(app: inturn.App) -> None:
@@ -457,6 +482,8 @@ async def test_what_cannot_be_a_source_is_refused_where_it_is_declared(app: intu
     assert (await made(None)).items == []
     with pytest.raises(inturn.BadInput, match="two sources 'a'"):
         app.source("a")
+    with pytest.raises(inturn.BadInput, match="model of pydantic"):
+        app.source("b", shadow=pydantic.BaseModel)
     with pytest.raises(inturn.BadInput, match="not both"):
         app.source("b", every="5m", cron="* * * * *")
     made.on_change(lambda change: None)

@@ -21,9 +21,11 @@ from inturn.cli.text import (
     number_text,
     one_line,
     plain,
+    short_id,
     table,
     time_text,
 )
+from inturn.model.job import Ticket
 from inturn.poll.sources import (
     SourceView,
     reconcile_source,
@@ -110,8 +112,15 @@ def run(
 ) -> None:
     """Fetch a source's changes now."""
     session = Session(app, store, as_json)
-    ticket = session.run(lambda store: run_source(store, name))
-    _submitted(session, name, str(ticket.id), f"Source {name!r} is read by job")
+
+    async def asked(store: Store) -> tuple[Ticket, SourceView]:
+        return await run_source(store, name), await source_view(store, name)
+
+    ticket, one = session.run(asked)
+    said = f"Source {name!r} is read by job {short_id(ticket.id)}."
+    if one.next_try_at is not None:
+        said += f" It is failing, and tried again {time_text(one.next_try_at)}."
+    session.answer({"source": name, "job": str(ticket.id)}, Text(plain(said)))
 
 
 @app.command(
@@ -130,7 +139,10 @@ def reconcile(
     """Walk through a whole source; delete what it does not have any more."""
     session = Session(app, store, as_json)
     ticket = session.run(lambda store: reconcile_source(store, name, force=force))
-    _submitted(session, name, str(ticket.id), f"Source {name!r} is reconciled by job")
+    session.answer(
+        {"source": name, "job": str(ticket.id)},
+        Text(plain(f"Source {name!r} is reconciled by job {short_id(ticket.id)}.")),
+    )
 
 
 @app.command("reset", epilog=examples("inturn poll reset consignments"))
@@ -153,10 +165,6 @@ def reset(
     )
 
 
-def _submitted(session: Session, name: str, job: str, said: str) -> None:
-    session.answer({"source": name, "job": job}, Text(plain(f"{said} {job[-8:]}.")))
-
-
 def _state(one: SourceView) -> str:
     """Return what is wrong with a source, if anything is."""
     if one.error is not None:
@@ -176,7 +184,10 @@ def _walk(one: SourceView) -> str:
             f"held: {count(one.walk_missing, 'item')} of {one.items:,} would be deleted. Look, "
             f"then `inturn poll reconcile {one.name} --force`."
         )
-    return f"{one.walk}, {count(one.walk_swept, 'item')} deleted" if one.walk != "none" else ""
+    if one.walk == "none":
+        return ""
+    ended = f", {time_text(one.walk_ended_at)}" if one.walk == "done" else ""
+    return f"{one.walk}, {count(one.walk_swept, 'item')} deleted{ended}"
 
 
 def _document(one: SourceView) -> dict[str, Any]:

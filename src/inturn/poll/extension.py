@@ -31,6 +31,7 @@ from inturn.poll.schedules import (
 )
 from inturn.poll.source import Source
 from inturn.queue.app import App
+from inturn.queue.argument_checks import is_model
 from inturn.queue.context import Context
 from inturn.queue.extensions import Extension
 from inturn.queue.job import Job
@@ -119,9 +120,13 @@ class Poll(Extension):
             raise BadInput(
                 f"there are two schedules {name!r} in this app. Give one of them another: name=…."
             )
+        try:
+            new = job.call(**arguments).new
+        except BadInput as error:
+            raise BadInput(f"schedule {name!r}: {error} Its arguments: arguments={{…}}.") from None
         self._see_to_duty()
         self.declared[name] = Schedule(
-            name=name, rule=rule, catch_up=catch_up, job=job.call(**arguments).new, alone=alone
+            name=name, rule=rule, catch_up=catch_up, job=new, alone=alone
         )
 
     def source(
@@ -149,6 +154,11 @@ class Poll(Extension):
             raise BadInput(f"on_cursor_gone is 'fail' or 'restart', not {shown(on_cursor_gone)}.")
         if every is not None and cron is not None:
             raise BadInput(f"source {name!r} has every or cron, and not both.")
+        if is_model(shadow):
+            raise BadInput(
+                f"source {name!r} has a model of pydantic as its shadow. Take a msgspec.Struct, a "
+                f"dataclass or a TypedDict."
+            )
         check_whole("sweep_max", sweep_max, 0, bounds.DEPTH_MAX)
         check_number("sweep_percent", sweep_percent, 0.0, 100.0)
         rule: Rule | None = None if every is None else _interval(every)

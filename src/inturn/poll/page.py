@@ -17,6 +17,7 @@ Item = TypeVar("Item")
 VERSION_CHARS_MAX = 200
 CURSOR_CHARS_MAX = 10_000
 PAGE_ITEMS_MAX = 10_000
+ITEM_CHARS_MAX = 1_000_000  # its change is a job's payload
 
 _json = msgspec.json.Encoder(order="sorted")
 
@@ -66,32 +67,32 @@ class Fields(msgspec.Struct, frozen=True):
     deleted: str | None
     shadow: Any
 
-    def read(self, item: Any) -> SeenItem:
-        """Return an item as the source's page has it. Refuses what does not say what it is."""
+    def read(self, item: Any) -> Shadow:
+        """Return an item as the source's page has it. Refuses what does not say what it is.
+
+        Of one that is deleted there may be no more than its key and version.
+        """
         try:
-            whole = msgspec.convert(msgspec.to_builtins(item), self.shadow)
+            values = msgspec.to_builtins(item)
+            if not isinstance(values, dict):
+                raise SourceBroken(f"an item has fields; {shown(item)} has none.")
+            deleted = self.deleted is not None and bool(values.get(self.deleted))
+            whole = values if deleted else msgspec.convert(values, self.shadow)
         except (msgspec.ValidationError, TypeError) as error:
             raise SourceBroken(f"an item is no {self.shadow}: {error}: {shown(item)}.") from None
-        values = item if isinstance(item, Mapping) else msgspec.to_builtins(item)
-        if not isinstance(values, Mapping):
-            raise SourceBroken(f"an item has fields; {shown(item)} has none.")
         key = _text(values, self.key, bounds.KEY_CHARS_MAX, item)
         version = _text(values, self.version, VERSION_CHARS_MAX, item)
-        deleted = self.deleted is not None and bool(values.get(self.deleted))
-        return SeenItem(key, version, deleted, _json.encode(whole).decode())
-
-
-class SeenItem(msgspec.Struct, frozen=True):
-    """An item of a page: its key, its version, whether it is gone there, and its shadow."""
-
-    key: str
-    version: str
-    deleted: bool
-    item: str
+        text = _json.encode(whole).decode()
+        if len(text) > ITEM_CHARS_MAX:
+            raise SourceBroken(
+                f"item {shown(key)} has {len(text):,} characters; it may have {ITEM_CHARS_MAX:,}. "
+                f"Leave fields out where you fetch it."
+            )
+        return Shadow(key, version, deleted, text)
 
 
 class Shadow(msgspec.Struct, frozen=True):
-    """An item as it was last seen."""
+    """An item as a page has it, or as it was last seen: ``item`` is its JSON."""
 
     key: str
     version: str
@@ -107,7 +108,7 @@ class ShadowChange(msgspec.Struct, frozen=True):
 
 
 def differences(
-    items: Iterable[SeenItem], shadows: Mapping[str, Shadow]
+    items: Iterable[Shadow], shadows: Mapping[str, Shadow]
 ) -> tuple[list[ShadowChange], list[Shadow]]:
     """Compare a page's items with their shadows: return what to tell, and the shadows to write.
 
@@ -121,21 +122,20 @@ def differences(
         if before is not None and not _is_newer(seen, before):
             continue
         is_there = before is not None and not before.deleted
-        if seen.deleted:
-            item = before.item if before is not None else seen.item
-            shadow = Shadow(seen.key, seen.version, True, item)
-            if is_there:
-                told.append(ShadowChange(ChangeKind.DELETED, shadow))
-        else:
-            shadow = Shadow(seen.key, seen.version, False, seen.item)
+        shadow = seen
+        if not seen.deleted:
             kind = ChangeKind.UPDATED if is_there else ChangeKind.CREATED
             told.append(ShadowChange(kind, shadow))
+        elif before is not None:
+            shadow = msgspec.structs.replace(seen, item=before.item)
+            if is_there:
+                told.append(ShadowChange(ChangeKind.DELETED, shadow))
         known[seen.key] = shadow
     written = [one for key, one in known.items() if one is not shadows.get(key)]
     return told, written
 
 
-def _is_newer(seen: SeenItem, before: Shadow) -> bool:
+def _is_newer(seen: Shadow, before: Shadow) -> bool:
     if seen.version == before.version:
         return seen.deleted and not before.deleted
     if seen.version.isdecimal() and before.version.isdecimal():

@@ -15,7 +15,6 @@ from inturn.poll.page import (
     Change,
     CursorGone,
     Page,
-    SeenItem,
     Shadow,
     ShadowChange,
     SourceBroken,
@@ -25,14 +24,14 @@ from inturn.poll.page import (
 from inturn.poll.source import Source
 from inturn.poll.source_rows import (
     LOCK_SOURCE,
-    PAGE_APPLIED,
     SHADOWS,
     SOURCE,
     WRITE_SHADOWS,
     SourceRow,
     WrittenShadow,
+    write_source,
 )
-from inturn.poll.sources import submit_run
+from inturn.poll.sources import run_source
 from inturn.queue.context import Context
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
@@ -50,7 +49,7 @@ class Pages(msgspec.Struct):
     """Some pages in a row, to be applied together: one transaction for many small pages."""
 
     cursor: str | None
-    seen: list[SeenItem] = []
+    seen: list[Shadow] = []
     count: int = 0
     more: bool = True
     error: Exception | None = None
@@ -78,7 +77,7 @@ async def read(source: Source, ctx: Context) -> None:
             return
         row = await row_of(source, store)
         if monotonic() > ends_at:
-            await submit_run(store, row)
+            await run_source(store, source.name)
             return
 
 
@@ -136,23 +135,22 @@ async def apply(source: Source, store: Store, row: SourceRow, pages: Pages) -> b
         if not await is_ours(source, t, row):
             return False
         now = await store.now()
-        await write(source, t, written, row.number, now)
+        await write(source, t, written, row.walk, now)
         await t.enqueue(jobs_of(source, told))
-        await t.run(
-            PAGE_APPLIED,
-            name=source.name,
+        await write_source(
+            t,
+            row,
             cursor=pages.cursor,
-            pages=pages.count,
-            items=len(pages.seen),
-            changes=len(told),
-            changed_at=now if told else None,
-            succeeded_at=None if pages.more else now,
+            pages=row.pages + pages.count,
+            changes=row.changes + len(told),
+            changed_at=now if told else row.changed_at,
+            succeeded_at=row.succeeded_at if pages.more else now,
         )
     return True
 
 
 async def compared(
-    source: Source, store: Store, seen: Sequence[Any]
+    source: Source, store: Store, seen: Sequence[Shadow]
 ) -> tuple[list[ShadowChange], list[Shadow]]:
     """Compare items with their shadows: what to tell, and what to write."""
     keys = _json.encode(sorted({one.key for one in seen})).decode()
@@ -167,10 +165,13 @@ async def is_ours(source: Source, t: Transaction, row: SourceRow) -> bool:
 
 
 async def write(
-    source: Source, t: Transaction, shadows: Iterable[Shadow], number: int, now: datetime
+    source: Source, t: Transaction, shadows: Iterable[Shadow], walk: int, now: datetime
 ) -> None:
     """Write shadows, as seen by the walk with a number."""
-    rows = [WrittenShadow.of(source.name, one, number, now) for one in shadows]
+    rows = [
+        WrittenShadow(source.name, one.key, one.version, one.deleted, one.item, walk, now)
+        for one in shadows
+    ]
     await t.run_many(WRITE_SHADOWS, rows)
 
 

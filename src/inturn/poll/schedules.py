@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from inturn.model.admissible import check_by
-from inturn.model.errors import InturnError, NotFound, StoreError
+from inturn.model.errors import BadInput, InturnError, NotFound, StoreError
 from inturn.model.ids import new_id
 from inturn.model.job import JobState, NewJob, Ticket
 from inturn.poll import SCHEMA
@@ -43,18 +45,21 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
     """Whether it leaves out a firing while its last job is unfinished."""
 
-    @property
-    def rule_text(self) -> str:
-        """The rule as the store keeps it."""
-        return _json.encode(self.rule).decode()
+    def row(self, before: ScheduleRow | None, now: datetime) -> ScheduleRow:
+        """Return it as the store is to have it. A new rule begins now; all else stays."""
+        rule = _json.encode(self.rule).decode()
+        if before is None or before.rule != rule:
+            next_at = self.rule.next_after(now)
+        else:
+            next_at = before.next_at
+        given: dict[str, Any] = {"rule": rule, "catch_up": self.catch_up, "job": job_text(self.job)}
+        given |= {"alone": self.alone, "next_at": next_at}
+        if before is None:
+            return ScheduleRow(name=self.name, **given)
+        return msgspec.structs.replace(before, **given)
 
-    def is_as(self, row: ScheduleRow | None) -> bool:
-        """Whether the store has it like this."""
-        given = (self.rule_text, self.catch_up, job_text(self.job), self.alone)
-        return row is not None and given == (row.rule, row.catch_up, row.job, row.alone)
 
-
-class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleRow(msgspec.Struct, kw_only=True):
     """A schedule as the store keeps it."""
 
     name: str
@@ -66,13 +71,14 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime | None = None
     last_job: str | None = None
     done_at: datetime | None = None
-    paused_at: datetime | None = None
     paused_by: str | None = None
 
     def read_rule(self) -> Rule:
         """Return when it fires."""
-        rule: Rule = _rule_decoder.decode(self.rule)
-        return rule
+        try:
+            return _rule_decoder.decode(self.rule)
+        except msgspec.ValidationError as error:  # without what reads cron expressions
+            raise BadInput(str(error)) from None
 
     def new_job(self) -> NewJob:
         """Return the job of one firing."""
@@ -98,23 +104,6 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a running worker declares it. Without one it does not fire."""
 
 
-class _Declared(msgspec.Struct):
-    name: str
-    rule: str
-    catch_up: CatchUp
-    job: str
-    alone: bool
-    next_at: datetime
-
-
-class _Moved(msgspec.Struct):
-    name: str
-    next_at: datetime
-    last_at: datetime | None = None
-    last_job: str | None = None
-    done_at: datetime | None = None
-
-
 class _NextAt(msgspec.Struct):
     next_at: datetime | None
 
@@ -131,9 +120,7 @@ _SCHEDULES = Query("inturn.poll", "schedules", ScheduleRow)
 _LOCK_SCHEDULE = Query("inturn.poll", "lock_schedule", ScheduleRow)
 _NEXT_AT = Query("inturn.poll", "next_at", _NextAt)
 _DUE = Query("inturn.poll", "due", ScheduleRow)
-_MOVED = Query("inturn.poll", "moved")
-_DECLARED = Query("inturn.poll", "declared")
-_SET_PAUSED = Query("inturn.poll", "set_paused")
+_WRITE_SCHEDULES = Query("inturn.poll", "write_schedules")
 _SEEN = Query("inturn.poll", "seen")
 _FORGET_DECLARATIONS = Query("inturn.poll", "forget_declarations")
 _DECLARATIONS = Query("inturn.poll", "declarations", _Names)
@@ -220,21 +207,15 @@ async def declare(store: Store, schedules: Sequence[Schedule], now: datetime) ->
     """
     await store.ensure(SCHEMA)
     known = {row.name: row for row in await store.read(_SCHEDULES)}
-    changed = [one for one in schedules if not one.is_as(known.get(one.name))]
+    changed = [one for one in schedules if one.row(known.get(one.name), now) != known.get(one.name)]
     if not changed:
         return
     async with store.transaction() as t:
         rows = []
         for one in changed:  # read again, locked: another worker may fire one at this moment
             row = next(iter(await t.run(_LOCK_SCHEDULE, name=one.name)), None)
-            is_new = row is None or row.rule != one.rule_text
-            next_at = one.rule.next_after(now) if row is None or is_new else row.next_at
-            rows.append(
-                _Declared(
-                    one.name, one.rule_text, one.catch_up, job_text(one.job), one.alone, next_at
-                )
-            )
-        await t.run_many(_DECLARED, rows)
+            rows.append(one.row(row, now))
+        await t.run_many(_WRITE_SCHEDULES, rows)
 
 
 async def fire(
@@ -248,17 +229,19 @@ async def fire(
     """
     ends = ends or {}
     jobs: list[NewJob] = []
-    moved = []
-    for row in await t.run(_DUE, now=now, names=names):
+    rows = await t.run(_DUE, now=now, names=names)
+    for row in rows:
         found = due(row.read_rule(), row.next_at, now, row.catch_up)
         end = ends.get(row.name, JobState.CANCELLED)
         made = [row.new_job() for _ in found.times] if end is not None else []
         jobs += made
-        last_at, last_job = (now, str(made[-1].id)) if made else (None, None)
-        done_at = row.last_at if end is JobState.DONE else None
-        moved.append(_Moved(row.name, found.next_at, last_at, last_job, done_at))
+        if end is JobState.DONE:
+            row.done_at = row.last_at
+        if made:
+            row.last_at, row.last_job = now, str(made[-1].id)
+        row.next_at = found.next_at
     await t.enqueue(jobs)
-    await t.run_many(_MOVED, moved)
+    await t.run_many(_WRITE_SCHEDULES, rows)
 
 
 # What a person does
@@ -278,40 +261,39 @@ async def schedules(store: Store) -> list[ScheduleView]:
 
 async def run_schedule(store: Store, name: str) -> Ticket:
     """Submit a schedule's job now, besides its times."""
-    await store.ensure(SCHEMA)
-    async with store.transaction() as t:
-        [row] = await t.run(_LOCK_SCHEDULE, name=name) or [_refuse(name)]
-        now = await store.now()
+    async with _changed(store, name) as (t, row):
         [ticket] = await t.enqueue([row.new_job()])
-        moved = _Moved(name, row.next_at, now, str(ticket.id))
-        await t.run_many(_MOVED, [moved])
+        row.last_at, row.last_job = await store.now(), str(ticket.id)
     return ticket
 
 
 async def pause_schedule(store: Store, name: str, *, by: str) -> None:
     """Hold a schedule: it does not fire until it is resumed."""
     check_by(by)
-    await store.ensure(SCHEMA)
-    async with store.transaction() as t:
-        _ = await t.run(_LOCK_SCHEDULE, name=name) or _refuse(name)
-        await t.run(_SET_PAUSED, name=name, at=await store.now(), by=by)
+    async with _changed(store, name) as (_, row):
+        row.paused_by = by
 
 
 async def resume_schedule(store: Store, name: str) -> None:
     """Let a schedule go on with its next time. What it missed while it was paused is left out."""
+    async with _changed(store, name) as (_, row):
+        now = await store.now()
+        if row.paused_by is not None and row.next_at <= now:
+            rule = row.read_rule()
+            row.next_at = rule.next_after(rule.last_until(row.next_at, now))
+        row.paused_by = None
+
+
+@asynccontextmanager
+async def _changed(store: Store, name: str) -> AsyncIterator[tuple[Transaction, ScheduleRow]]:
+    """Lock a schedule, let it be changed, and write it."""
     await store.ensure(SCHEMA)
     async with store.transaction() as t:
-        [row] = await t.run(_LOCK_SCHEDULE, name=name) or [_refuse(name)]
-        now = await store.now()
-        if row.paused_at is not None and row.next_at <= now:
-            rule = row.read_rule()
-            next_at = rule.next_after(rule.last_until(row.next_at, now))
-            await t.run_many(_MOVED, [_Moved(name, next_at)])
-        await t.run(_SET_PAUSED, name=name, at=None, by=None)
-
-
-def _refuse(name: str) -> ScheduleRow:
-    raise NotFound(f"there is no schedule {name!r}. List them: `inturn schedules list`.")
+        rows = await t.run(_LOCK_SCHEDULE, name=name)
+        if not rows:
+            raise NotFound(f"there is no schedule {name!r}. List them: `inturn schedules list`.")
+        yield t, rows[0]
+        await t.run_many(_WRITE_SCHEDULES, rows)
 
 
 def _view(row: ScheduleRow, declared: bool) -> ScheduleView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -14,11 +15,12 @@ from inturn.model.job import NewJob
 from inturn.poll.page import Shadow
 from inturn.store.queries import Query
 from inturn.store.store import Store
+from inturn.store.transaction import Transaction
 
 WALK_ATTEMPTS_MAX = 10
 
 
-class PassState(StrEnum):
+class WalkState(StrEnum):
     """How far a walk through the whole source is."""
 
     NONE = "none"
@@ -29,7 +31,7 @@ class PassState(StrEnum):
 
 
 class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A source as the store keeps it. ``number``: of the last walk."""
+    """A source as the store keeps it. ``walk`` is the number of the last walk."""
 
     name: str
     job: str
@@ -38,17 +40,15 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None
     revision: int
     pages: int
-    items: int
     changes: int
     changed_at: datetime | None
     succeeded_at: datetime | None
-    number: int = msgspec.field(name="pass")
-    pass_state: PassState
-    pass_cursor: str | None
-    pass_began_at: datetime | None
-    pass_ended_at: datetime | None
-    pass_swept: int
-    pass_missing: int
+    walk: int
+    walk_state: WalkState
+    walk_cursor: str | None
+    walk_ended_at: datetime | None
+    walk_missing: int
+    walk_swept: int
 
     def new_job(self, *, reconcile: bool = False, force: bool = False) -> NewJob:
         """Return a job that reads its pages, or walks through all of it.
@@ -83,13 +83,8 @@ class WrittenShadow(msgspec.Struct):
     version: str
     deleted: bool
     item: str
-    seen_pass: int
+    walk: int
     changed_at: datetime
-
-    @classmethod
-    def of(cls, source: str, one: Shadow, number: int, now: datetime) -> WrittenShadow:
-        """Return what is written of a shadow."""
-        return cls(source, one.key, one.version, one.deleted, one.item, number, now)
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -104,9 +99,7 @@ SOURCE = Query("inturn.poll", "source", SourceRow)
 LOCK_SOURCE = Query("inturn.poll", "lock_source", SourceRow)
 DECLARE_SOURCE = Query("inturn.poll", "declare_source")
 SOURCE_ASKED = Query("inturn.poll", "source_asked")
-PAGE_APPLIED = Query("inturn.poll", "page_applied")
-PASS_MOVED = Query("inturn.poll", "pass_moved")
-RESET_SOURCE = Query("inturn.poll", "reset_source")
+WRITE_SOURCE = Query("inturn.poll", "write_source")
 FORGET_SHADOWS = Query("inturn.poll", "forget_shadows")
 COUNT_SHADOWS = Query("inturn.poll", "count_shadows", Counts)
 SHADOWS = Query("inturn.poll", "shadows", Shadow)
@@ -130,3 +123,10 @@ async def declare_sources(store: Store, sources: Iterable[SourceDeclaration]) ->
         async with store.transaction() as t:
             for one in changed:
                 await t.run(DECLARE_SOURCE, name=one.name, job=job_text(one.job), queue=one.queue)
+
+
+async def write_source(t: Transaction, row: SourceRow, **changes: Any) -> None:
+    """Write a source whose row was locked, with some changes."""
+    given = msgspec.structs.asdict(row) | changes
+    others = {"job", "queue", "last_job"}  # written by who has not locked it
+    await t.run(WRITE_SOURCE, **{name: given[name] for name in given.keys() - others})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -15,10 +16,12 @@ from inturn.poll.source_rows import (
     COUNT_SHADOWS,
     FORGET_SHADOWS,
     LOCK_SOURCE,
-    RESET_SOURCE,
+    SOURCE,
     SOURCE_ASKED,
     SOURCES,
     SourceRow,
+    WalkState,
+    write_source,
 )
 from inturn.store.store import Store
 
@@ -38,7 +41,7 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
     succeeded_at: datetime | None
     """When a run last came to the end."""
     failing_since: datetime | None
-    """When the run was submitted that is tried again, or has died."""
+    """When the run was submitted that is tried again, or that has died."""
     error: str | None
     """What that run failed with last."""
     next_try_at: datetime | None
@@ -50,6 +53,8 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
     schedule: ScheduleView | None
     walk: str
     """How far the last reconcile is: none, walking, sweeping, held or done."""
+    walk_ended_at: datetime | None
+    """When the last that is done was."""
     walk_missing: int
     walk_swept: int
 
@@ -61,17 +66,13 @@ async def sources(store: Store) -> list[SourceView]:
     queues = {one.name: one for one in await store.queues()}
     found = []
     for row in await store.read(SOURCES):
-        [counts] = await store.read(COUNT_SHADOWS, source=row.name, **{"pass": row.number})
+        [counts] = await store.read(COUNT_SHADOWS, source=row.name, walk=row.walk)
         schedule = by_schedule.get(f"poll:{row.name}")
-        run = await _last_run(store, row, schedule)
+        failed = await _failing_run(store, row)
         changes = queues.get(row.queue)
-        is_done = run is not None and run.state is JobState.DONE
-        failed = run if run is not None and run.errors and not is_done else None
-        ends = [
-            row.succeeded_at,
-            schedule.done_at if schedule is not None else None,
-            run.job.enqueued_at if run is not None and is_done else None,
-        ]
+        ends = [row.succeeded_at, schedule.done_at if schedule is not None else None]
+        last = await _last_runs(store, row, schedule)
+        ends += [one.job.enqueued_at for one in last if one.state is JobState.DONE]
         found.append(
             SourceView(
                 name=row.name,
@@ -88,9 +89,10 @@ async def sources(store: Store) -> list[SourceView]:
                 oldest_at=None if changes is None else changes.oldest_at,
                 dead=0 if changes is None else changes.dead,
                 schedule=schedule,
-                walk=row.pass_state,
-                walk_missing=row.pass_missing,
-                walk_swept=row.pass_swept,
+                walk=row.walk_state,
+                walk_ended_at=row.walk_ended_at,
+                walk_missing=row.walk_missing,
+                walk_swept=row.walk_swept,
             )
         )
     return found
@@ -111,9 +113,9 @@ async def run_source(store: Store, name: str) -> Ticket:
     """
     row = await _row(store, name)
     by_schedule = {one.name: one for one in await schedules(store)}
-    last = await _last_run(store, row, by_schedule.get(f"poll:{name}"))
-    if last is not None and last.state in _TO_COME and last.job.payload == row.new_job().payload:
-        return Ticket(last.job.id, last.lane, last.position)
+    for last in await _last_runs(store, row, by_schedule.get(f"poll:{name}")):
+        if last.state in _TO_COME and last.job.payload == row.new_job().payload:
+            return Ticket(last.job.id, last.lane, last.position)
     return await submit_run(store, row)
 
 
@@ -143,27 +145,37 @@ async def reset_source(store: Store, name: str, *, forget: bool = False) -> None
     """
     await _row(store, name)
     async with store.transaction() as t:
-        await t.run(LOCK_SOURCE, name=name)
-        await t.run(RESET_SOURCE, name=name)
+        [row] = await t.run(LOCK_SOURCE, name=name)
+        await write_source(t, row, cursor=None, walk_state=WalkState.NONE)
         if forget:
             await t.run(FORGET_SHADOWS, source=name)
 
 
 async def _row(store: Store, name: str) -> SourceRow:
     await store.ensure(SCHEMA)
-    for row in await store.read(SOURCES):
-        if row.name == name:
-            return row
+    for row in await store.read(SOURCE, name=name):
+        return row
     raise _unknown(name)
 
 
-async def _last_run(store: Store, row: SourceRow, schedule: ScheduleView | None) -> JobView | None:
-    jobs = [row.last_job, None if schedule is None else schedule.last_job]
-    last = max((UUID(job) for job in jobs if job is not None), default=None)
-    try:
-        return None if last is None else await store.job(last)
-    except UnknownJob:  # it was pruned
-        return None
+async def _failing_run(store: Store, row: SourceRow) -> JobView | None:
+    """Return the run that is tried again; else one that has died, until another walk is done."""
+    queue = row.new_job().queue
+    for state in (JobState.RETRYING, JobState.RUNNING, JobState.DEAD):
+        for run in (await store.jobs(state=state, queue=queue, rows_max=1)).rows:
+            is_past = run.died_at and row.walk_ended_at and run.died_at < row.walk_ended_at
+            if run.errors and not is_past:
+                return run
+    return None
+
+
+async def _last_runs(store: Store, row: SourceRow, schedule: ScheduleView | None) -> list[JobView]:
+    """Return the last run that was asked for, and the last of the schedule."""
+    found = []
+    for job in (row.last_job, None if schedule is None else schedule.last_job):
+        with suppress(UnknownJob):  # it was pruned
+            found += [await store.job(UUID(job))] if job is not None else []
+    return found
 
 
 def _unknown(name: str) -> NotFound:

@@ -1,5 +1,3 @@
 -- All schedules.
-select name, rule, catch_up, job, alone, next_at, last_at, last_job, done_at,
-       paused_at, paused_by
-from poll.schedule
+select * from poll.schedule
 order by name

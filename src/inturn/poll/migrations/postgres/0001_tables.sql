@@ -9,9 +9,7 @@ create table poll.schedule (
     last_at timestamptz,
     last_job text,
     done_at timestamptz,                          -- of the last job known to be done; if alone
-    paused_at timestamptz,
-    paused_by text,
-    check ((paused_at is null) = (paused_by is null))
+    paused_by text
 );
 
 -- What the running program declares: a row for each set of schedules, whichever workers have it.
@@ -30,18 +28,16 @@ create table poll.source (
     cursor text,                              -- null: from the beginning
     revision bigint not null default 0,     -- goes up with every write: the fence
     pages bigint not null default 0,
-    items bigint not null default 0,
     changes bigint not null default 0,
     changed_at timestamptz,
     succeeded_at timestamptz,                      -- when a run last came to the end and wrote
-    pass bigint not null default 0,         -- the number of the last walk
-    pass_state text not null default 'none'
-        check (pass_state in ('none', 'walking', 'sweeping', 'held', 'done')),
-    pass_cursor text,
-    pass_began_at timestamptz,
-    pass_ended_at timestamptz,
-    pass_swept bigint not null default 0,
-    pass_missing bigint not null default 0
+    walk bigint not null default 0,        -- the number of the last one
+    walk_state text not null default 'none'
+        check (walk_state in ('none', 'walking', 'sweeping', 'held', 'done')),
+    walk_cursor text,
+    walk_ended_at timestamptz,
+    walk_missing bigint not null default 0,   -- how many items it has not seen
+    walk_swept bigint not null default 0      -- how many of them it has deleted
 );
 
 -- The items of the sources as they were last seen.
@@ -51,7 +47,7 @@ create table poll.shadow (
     version text not null,
     deleted boolean not null,
     item text not null,
-    pass bigint not null,                   -- the last walk that saw it
+    walk bigint not null,                   -- the last that saw it
     changed_at timestamptz not null,
     primary key (source, key)
 );

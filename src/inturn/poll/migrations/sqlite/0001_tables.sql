@@ -9,9 +9,7 @@ create table poll.schedule (
     last_at integer,
     last_job text,
     done_at integer,                          -- of the last job known to be done; if alone
-    paused_at integer,
-    paused_by text,
-    check ((paused_at is null) = (paused_by is null))
+    paused_by text
 ) strict, without rowid;
 
 -- What the running program declares: a row for each set of schedules, whichever workers have it.
@@ -30,18 +28,16 @@ create table poll.source (
     cursor text,                              -- null: from the beginning
     revision integer not null default 0,     -- goes up with every write: the fence
     pages integer not null default 0,
-    items integer not null default 0,
     changes integer not null default 0,
     changed_at integer,
     succeeded_at integer,                      -- when a run last came to the end and wrote
-    pass integer not null default 0,         -- the number of the last walk
-    pass_state text not null default 'none'
-        check (pass_state in ('none', 'walking', 'sweeping', 'held', 'done')),
-    pass_cursor text,
-    pass_began_at integer,
-    pass_ended_at integer,
-    pass_swept integer not null default 0,
-    pass_missing integer not null default 0
+    walk integer not null default 0,       -- the number of the last one
+    walk_state text not null default 'none'
+        check (walk_state in ('none', 'walking', 'sweeping', 'held', 'done')),
+    walk_cursor text,
+    walk_ended_at integer,
+    walk_missing integer not null default 0,   -- how many items it has not seen
+    walk_swept integer not null default 0      -- how many of them it has deleted
 ) strict, without rowid;
 
 -- The items of the sources as they were last seen.
@@ -51,7 +47,7 @@ create table poll.shadow (
     version text not null,
     deleted integer not null check (deleted in (0, 1)),
     item text not null,
-    pass integer not null,                   -- the last walk that saw it
+    walk integer not null,                   -- the last that saw it
     changed_at integer not null,
     primary key (source, key)
 ) strict, without rowid;

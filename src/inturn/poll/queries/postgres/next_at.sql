@@ -1,4 +1,4 @@
 -- When the first of these schedules is due.
 select min(next_at) as next_at
 from poll.schedule
-where paused_at is null and name in (select jsonb_array_elements_text(:names::text::jsonb))
+where paused_by is null and name in (select jsonb_array_elements_text(:names::text::jsonb))

@@ -1,3 +1,3 @@
 -- Note that a walk has seen some items.
-update poll.shadow set pass = :pass
-where source = :source and pass < :pass and key in (select value from json_each(:keys))
+update poll.shadow set walk = :walk
+where source = :source and walk < :walk and key in (select value from json_each(:keys))

@@ -1,4 +1,4 @@
 -- When the first of these schedules is due.
 select min(next_at) as next_at
 from poll.schedule
-where paused_at is null and name in (select value from json_each(:names))
+where paused_by is null and name in (select value from json_each(:names))

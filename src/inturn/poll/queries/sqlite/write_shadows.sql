@@ -1,9 +1,9 @@
 -- Write items as they were seen.
-insert into poll.shadow (source, key, version, deleted, item, pass, changed_at)
+insert into poll.shadow (source, key, version, deleted, item, walk, changed_at)
 select value ->> 'source', value ->> 'key', value ->> 'version', value ->> 'deleted',
-       value ->> 'item', value ->> 'seen_pass', value ->> 'changed_at'
+       value ->> 'item', value ->> 'walk', value ->> 'changed_at'
 from json_each(:rows)
 where true
 on conflict (source, key) do update set
     version = excluded.version, deleted = excluded.deleted, item = excluded.item,
-    pass = excluded.pass, changed_at = excluded.changed_at
+    walk = excluded.walk, changed_at = excluded.changed_at
