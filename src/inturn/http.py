@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import httpx
 import msgspec
 
 from inturn.model.error import BadInput, Portable
@@ -20,17 +19,23 @@ from inturn.policy.dedupe import canonical
 from inturn.policy.retry import Reject, RetryLater
 from inturn.queue.context import Context
 
+try:
+    import httpx
+except ImportError as error:
+    raise ImportError("install inturn with its extra `http` to use inturn.http.") from error
+
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 CORRELATION_HEADER = "X-Correlation-ID"
 RETRY_AFTER_SECONDS_MAX = 86_400.0
-BODY_CHARS_MAX = 1_000  # of a response, in what a dead letter keeps
+LIMITED_SECONDS_MIN, LIMITED_SECONDS_DEFAULT = 1.0, 60.0  # a job waits after a 429
+SAID_CHARS_MAX = 1_200  # of a request and its response, in what a dead letter keeps
 MASKED = "***"
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_TRIED_AGAIN = frozenset({401, 403, 408, 425, 429})  # of the 4xx
+_TRIED_AGAIN = frozenset({401, 403, 408, 425})  # of the 4xx, besides 429
 _SECRET = re.compile(
-    r'("?(?:[\w-]*(?:token|secret|password|api[_-]?key)|authorization)"?\s*[:=]\s*)'
-    r'("[^"]*"|[^\s&,;}"]+)',
+    r'("?(?:[\w-]*(?:token|secret|password|api[_-]?key)|(?:proxy-)?authorization|cookie)"?\s*[:=]\s*)'
+    r'("(?:\\.|[^"\\])*"|(?:(?:Bearer|Basic)\s+)?[^\s&,;}"]+)',
     re.IGNORECASE,
 )
 
@@ -43,8 +48,8 @@ class Client:
     """An HTTP client for handlers. Make one for each outside API, at the top of a module.
 
     ``headers`` go with every request. ``secrets``: texts that must not stand in a log or a dead
-    letter; the values of headers such as ``Authorization`` are known to be such. All else is
-    httpx's: ``timeout``, ``auth``, ``verify``, ``transport``, …
+    letter; the values of headers such as ``Authorization`` and ``Cookie``, and the password of the
+    URL, are known to be such. All else is httpx's: ``timeout``, ``auth``, ``verify``, …
 
     It counts nothing: how often the API is called is the limit of the queue its jobs run in.
     """
@@ -60,9 +65,6 @@ class Client:
     ) -> None:
         self._options = {**options, "base_url": base_url, "headers": headers, "timeout": timeout}
         self._secrets = {one for one in secrets if one}
-        for name, value in (headers or {}).items():
-            if _SECRET.match(f"{name}: x"):
-                self._secrets.update({value, value.split()[-1]})
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
             WeakKeyDictionary()
         )
@@ -106,7 +108,8 @@ class Client:
 
         Any other answer is an error that ends the attempt. A 4xx will not get better: ``Reject``.
         401, 403, 408, 425, 429, a 409 on a write, a 5xx, a timeout and a lost connection are tried
-        again, when ``Retry-After`` says if there is one. A 429 uses no attempt: nothing was done.
+        again, when ``Retry-After`` says if there is one. A 429 uses no attempt, for nothing was
+        done; where it does not say when, the job waits for a minute.
         """
         client = self._client()
         request = client.build_request(method, url, headers=headers, **_of_request(options))
@@ -115,32 +118,40 @@ class Client:
         if is_write:
             key = idempotency_key(ctx, request, operation)
             request.headers.setdefault(IDEMPOTENCY_HEADER, key)
-        what = self._masked(f"{request.method} {request.url}")
         try:
             response = await client.send(request, **options)
         except httpx.TransportError as error:
-            said = self._masked(str(error)) or "no answer in time"
-            raise CallFailed(f"{what}: {type(error).__name__}: {said}") from None
+            said = f"{type(error).__name__}: {str(error) or 'no answer in time'}"
+            raise CallFailed(self._said(request, said)) from None
         if response.is_success or response.status_code == httpx.codes.NOT_MODIFIED:
             return response
-        raise self._error(what, response, is_write=is_write)
+        raise self._error(request, response, is_write=is_write)
 
-    def _error(self, what: str, response: httpx.Response, *, is_write: bool) -> Exception:
+    def _error(
+        self, request: httpx.Request, response: httpx.Response, *, is_write: bool
+    ) -> Exception:
         """Return what a job is to end with after a response that is no success."""
-        status = response.status_code
-        body = self._masked(response.text[: 2 * BODY_CHARS_MAX])[:BODY_CHARS_MAX]
-        said = f"{what}: HTTP {status} {response.reason_phrase}".rstrip()
-        said = f"{said}: {body}" if body.strip() else said
+        status, body = response.status_code, response.text[: 2 * SAID_CHARS_MAX].strip()
+        said = f"HTTP {status} {response.reason_phrase}".rstrip()
+        said = self._said(request, f"{said}: {body}" if body else said)
         after = retry_after(response.headers.get("retry-after"), response.headers.get("date"))
-        is_to_try = status in _TRIED_AGAIN or status >= 500 or (status == 409 and is_write)
-        if is_to_try and after is not None:
-            return RetryLater(after=after, reason=said, counted=status != 429)
-        return CallFailed(said) if is_to_try else Reject(said)
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            after = LIMITED_SECONDS_DEFAULT if after is None else max(after, LIMITED_SECONDS_MIN)
+            return RetryLater(after=after, reason=said, counted=False)
+        if status not in _TRIED_AGAIN and status < 500 and not (status == 409 and is_write):
+            return Reject(said)
+        return CallFailed(said) if after is None else RetryLater(after=after, reason=said)
 
-    def _masked(self, text: str) -> str:
-        for secret in sorted(self._secrets, key=len, reverse=True):
+    def _said(self, request: httpx.Request, text: str) -> str:
+        """Return what came of a request, without secrets and not too long."""
+        text = f"{request.method} {request.url}: {text}"
+        secrets = {*self._secrets, request.url.password}
+        for name, value in request.headers.items():
+            if _SECRET.match(f"{name}: x"):
+                secrets |= {value, value.split()[-1]}
+        for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, MASKED)
-        return _SECRET.sub(rf"\g<1>{MASKED}", text)
+        return _SECRET.sub(rf"\g<1>{MASKED}", text)[:SAID_CHARS_MAX]
 
     def _client(self) -> httpx.AsyncClient:
         """Return this loop's own: its connections cannot be used on another."""
