@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lines = DURATIONS.read_text(encoding="utf-8").splitlines()
     seconds = {test: float(said) for said, test in (line.split() for line in lines)}
     for item in items:
-        if (took := seconds.get(item.nodeid.partition("[")[0], 0.0)) > MEDIUM_SECONDS:
+        took = seconds.get(item.nodeid.partition("[")[0], 0.0)
+        if took > MEDIUM_SECONDS and not item.get_closest_marker("medium"):  # by hand: stays so
             item.add_marker(pytest.mark.slow if took > SLOW_SECONDS else pytest.mark.medium)
         fixtures = getattr(item, "fixturenames", ())
         params = item.callspec.params.values() if hasattr(item, "callspec") else ()

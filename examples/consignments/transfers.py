@@ -55,6 +55,8 @@ async def receive(ctx: inturn.Context, reference: str) -> None:
 async def consignment_of(reference: str) -> str:
     async with app.transaction() as t:
         found = await t.execute("select consignment from transfer where reference = ?", reference)
+    if not found:
+        raise inturn.Reject(f"{reference} was never created")
     return str(found[0][0])
 
 

@@ -43,6 +43,7 @@ def test_a_firing_is_one_job_with_two_workers_of_which_one_is_killed(place: Plac
     assert after - before == (ended_at - began_at).total_seconds()
 
 
+@pytest.mark.medium  # a sample of `make chaos`, for `make test`
 @pytest.mark.parametrize("first", range(0, 20, SEEDS))
 def test_killed_at_any_write_of_a_page_a_source_is_followed_and_each_effect_happens_once(
     first: int, url: str, tmp_path: Path
