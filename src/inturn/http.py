@@ -103,7 +103,8 @@ class Client:
 
         What writes carries an ``Idempotency-Key``: a digest of the job's id, the method, the URL
         and the body, the same in every attempt. Where a body differs from one attempt to the next
-        (it holds the time, say), name the ``operation``, and the key is made of that instead.
+        (it holds the time, say), name the ``operation``, and the key is made of that instead; also
+        where one job sends the same twice on purpose.
         ``X-Correlation-ID`` is the job's id.
 
         Any other answer is an error that ends the attempt. A 4xx will not get better: ``Reject``.

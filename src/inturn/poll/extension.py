@@ -65,31 +65,16 @@ class Poll(Extension):
         self._firings: WeakKeyDictionary[Store, Firing] = WeakKeyDictionary()  # one a worker
         app.schema(SCHEMA)
 
-    def every(
-        self,
-        interval: float | str,
-        *,
-        arguments: Mapping[str, Any] | None = None,
-        name: str | None = None,
-        catch_up: str = "once",
-    ) -> Callable[[AnyJob], AnyJob]:
-        """Submit a job at intervals: ``@app.every("5m")`` above ``@app.job``."""
-        return self._scheduled(_interval(interval), arguments, name, catch_up)
+    def every(self, interval: float | str, **options: Any) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at intervals: ``App.every`` says the rest."""
+        return self._scheduled(_interval(interval), **options)
 
-    def cron(
-        self,
-        expression: str,
-        *,
-        timezone: str = "UTC",
-        arguments: Mapping[str, Any] | None = None,
-        name: str | None = None,
-        catch_up: str = "once",
-    ) -> Callable[[AnyJob], AnyJob]:
-        """Submit a job at the times of a cron expression: ``@app.cron("*/5 * * * *")``."""
-        return self._scheduled(Cron(expression, timezone), arguments, name, catch_up)
+    def cron(self, expression: str, timezone: str, **options: Any) -> Callable[[AnyJob], AnyJob]:
+        """Submit a job at the times of a cron expression: ``App.cron`` says the rest."""
+        return self._scheduled(Cron(expression, timezone), **options)
 
     def _scheduled(
-        self, rule: Rule, arguments: Mapping[str, Any] | None, name: str | None, catch_up: str
+        self, rule: Rule, *, arguments: Mapping[str, Any] | None, name: str | None, catch_up: str
     ) -> Callable[[AnyJob], AnyJob]:
         if catch_up not in list(CatchUp):
             raise BadInput(f"catch_up is one of {', '.join(CatchUp)}, not {shown(catch_up)}.")
@@ -124,7 +109,7 @@ class Poll(Extension):
             new = job.call(**arguments).new
         except BadInput as error:
             raise BadInput(f"schedule {name!r}: {error} Its arguments: arguments={{…}}.") from None
-        self._see_to_duty()
+        self._declare_duty()
         self.declared[name] = Schedule(
             name=name, rule=rule, catch_up=catch_up, job=new, alone=alone
         )
@@ -133,18 +118,18 @@ class Poll(Extension):
         self,
         name: str,
         *,
-        every: float | str | None = None,
-        cron: str | None = None,
-        timezone: str = "UTC",
-        shadow: Any = Any,
-        key: str = "id",
-        version: str = "version",
-        deleted: str | None = None,
-        on_dead: Literal["skip", "halt"] = "skip",
-        on_cursor_gone: str = "fail",
-        hard_deletes: bool = False,
-        sweep_max: int = 1_000,
-        sweep_percent: float = 10.0,
+        every: float | str | None,
+        cron: str | None,
+        timezone: str,
+        shadow: Any,
+        key: str,
+        version: str,
+        deleted: str | None,
+        on_dead: Literal["skip", "halt"],
+        on_cursor_gone: str,
+        hard_deletes: bool,
+        sweep_max: int,
+        sweep_percent: float,
     ) -> Callable[[Callable[..., Any]], Source]:
         """Declare a source: ``App.source`` says the rest."""
         check_name("source", name, NAME_CHARS_MAX)
@@ -176,7 +161,7 @@ class Poll(Extension):
                 sweep_percent=sweep_percent,
             )
             made.run_job = self._run_job(made, rule)
-            self._see_to_duty()
+            self._declare_duty()
             self.app.queue(f"poll:{name}", suspects="again")
             self.app.queue(f"changes:{name}", on_dead=on_dead)
             self.sources[name] = made
@@ -207,7 +192,7 @@ class Poll(Extension):
         )
         return declare(run).using(key=source.name)  # runs never overlap
 
-    def _see_to_duty(self) -> None:
+    def _declare_duty(self) -> None:
         """Have workers of this app fire: of one that declares nothing they do not."""
         if DUTY not in self.app.duties:
             self.app.duty(DUTY, self._fire, every_seconds=LOOK_SECONDS, alone=False)

@@ -73,7 +73,7 @@ class Fields(msgspec.Struct, frozen=True):
         Of one that is deleted there may be no more than its key and version.
         """
         try:
-            values = msgspec.to_builtins(item)
+            values = item if isinstance(item, dict) else msgspec.to_builtins(item)
             if not isinstance(values, dict):
                 raise SourceBroken(f"an item has fields; {shown(item)} has none.")
             deleted = self.deleted is not None and bool(values.get(self.deleted))
@@ -116,7 +116,7 @@ def differences(
     older, as a lagging replica may answer. Where an item comes twice, each change is told.
     """
     known = dict(shadows)
-    told: list[ShadowChange] = []
+    changes: list[ShadowChange] = []
     for seen in items:
         before = known.get(seen.key)
         if before is not None and not _is_newer(seen, before):
@@ -125,14 +125,14 @@ def differences(
         shadow = seen
         if not seen.deleted:
             kind = ChangeKind.UPDATED if is_there else ChangeKind.CREATED
-            told.append(ShadowChange(kind, shadow))
+            changes.append(ShadowChange(kind, shadow))
         elif before is not None:
             shadow = msgspec.structs.replace(seen, item=before.item)
             if is_there:
-                told.append(ShadowChange(ChangeKind.DELETED, shadow))
+                changes.append(ShadowChange(ChangeKind.DELETED, shadow))
         known[seen.key] = shadow
     written = [one for key, one in known.items() if one is not shadows.get(key)]
-    return told, written
+    return changes, written
 
 
 def _is_newer(seen: Shadow, before: Shadow) -> bool:

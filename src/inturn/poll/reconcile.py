@@ -15,8 +15,8 @@ from inturn.poll.run import (
     RUN_SECONDS_MAX,
     compared,
     fetch,
-    is_ours,
     jobs_of,
+    lock_if_unchanged,
     row_of,
     write,
 )
@@ -60,7 +60,7 @@ async def reconcile(source: Source, ctx: Context, *, force: bool) -> None:
                     return
             case WalkState.HELD if force:
                 async with store.transaction() as t:
-                    if await is_ours(source, t, row):
+                    if await lock_if_unchanged(source, t, row):
                         await write_source(t, row, walk_state=WalkState.SWEEPING)
             case WalkState.HELD if asked:
                 return
@@ -71,7 +71,7 @@ async def reconcile(source: Source, ctx: Context, *, force: bool) -> None:
 
 async def _begin(source: Source, store: Store, row: SourceRow) -> None:
     async with store.transaction() as t:
-        if await is_ours(source, t, row):
+        if await lock_if_unchanged(source, t, row):
             begun = WalkState.WALKING
             await write_source(
                 t, row, walk=row.walk + 1, walk_state=begun, walk_cursor=None, walk_swept=0
@@ -90,15 +90,15 @@ async def _walk_a_page(
         await _begin(source, store, row)
         return
     seen = [source.fields.read(item) for item in page.items]
-    told, written = await compared(source, store, seen)
+    changes, written = await compared(source, store, seen)
     there = _json.encode(sorted({one.key for one in seen if not one.deleted})).decode()
     async with store.transaction() as t:
-        if not await is_ours(source, t, row):
+        if not await lock_if_unchanged(source, t, row):
             return
         now = await store.now()
         await write(source, t, written, row.walk, now)
         await t.run(MARK_SHADOWS, source=source.name, keys=there, walk=row.walk)
-        await t.enqueue(jobs_of(source, told))
+        await t.enqueue(jobs_of(source, changes))
         state, missing = WalkState.WALKING, 0
         if not page.more:
             state, missing = await _verdict(source, t, row)
@@ -106,8 +106,8 @@ async def _walk_a_page(
             t,
             row,
             pages=row.pages + 1,
-            changes=row.changes + len(told),
-            changed_at=now if told else row.changed_at,
+            changes=row.changes + len(changes),
+            changed_at=now if changes else row.changed_at,
             walk_state=state,
             walk_cursor=None if page.cursor is None else str(page.cursor),
             walk_missing=missing,
@@ -125,7 +125,7 @@ async def _verdict(source: Source, t: Transaction, row: SourceRow) -> tuple[Walk
 async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
     """Delete up to 1,000 items that the walk has not seen; say whether it has ended."""
     async with store.transaction() as t:
-        if not await is_ours(source, t, row):
+        if not await lock_if_unchanged(source, t, row):
             return False
         now = await store.now()
         gone = await t.run(MISSING_SHADOWS, source=source.name, walk=row.walk)
@@ -135,12 +135,16 @@ async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
             await t.run(DROP_SHADOWS, source=source.name, keys=keys)
         else:
             await write(source, t, shadows, row.walk, now)
-        told = [ShadowChange(ChangeKind.DELETED, one) for one in shadows]
-        await t.enqueue(jobs_of(source, told))
+        changes = [ShadowChange(ChangeKind.DELETED, one) for one in shadows]
+        await t.enqueue(jobs_of(source, changes))
         if gone:
-            deleted = len(gone)
-            changes, swept = row.changes + deleted, row.walk_swept + deleted
-            await write_source(t, row, changes=changes, changed_at=now, walk_swept=swept)
+            await write_source(
+                t,
+                row,
+                changes=row.changes + len(gone),
+                changed_at=now,
+                walk_swept=row.walk_swept + len(gone),
+            )
         else:
             await write_source(t, row, walk_state=WalkState.DONE, walk_ended_at=now)
     return not gone

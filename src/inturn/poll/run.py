@@ -28,7 +28,6 @@ from inturn.poll.source_rows import (
     SOURCE,
     WRITE_SHADOWS,
     SourceRow,
-    WrittenShadow,
     write_source,
 )
 from inturn.poll.sources import run_source
@@ -128,22 +127,22 @@ async def apply(source: Source, store: Store, row: SourceRow, pages: Pages) -> b
 
     A page without a cursor leaves the cursor where it was.
     """
-    told, written = await compared(source, store, pages.seen)
+    changes, written = await compared(source, store, pages.seen)
     if not written and pages.cursor == row.cursor:
         return True  # nothing is new
     async with store.transaction() as t:
-        if not await is_ours(source, t, row):
+        if not await lock_if_unchanged(source, t, row):
             return False
         now = await store.now()
         await write(source, t, written, row.walk, now)
-        await t.enqueue(jobs_of(source, told))
+        await t.enqueue(jobs_of(source, changes))
         await write_source(
             t,
             row,
             cursor=pages.cursor,
             pages=row.pages + pages.count,
-            changes=row.changes + len(told),
-            changed_at=now if told else row.changed_at,
+            changes=row.changes + len(changes),
+            changed_at=now if changes else row.changed_at,
             succeeded_at=row.succeeded_at if pages.more else now,
         )
     return True
@@ -158,24 +157,21 @@ async def compared(
     return differences(seen, {one.key: one for one in known})
 
 
-async def is_ours(source: Source, t: Transaction, row: SourceRow) -> bool:
+async def lock_if_unchanged(source: Source, t: Transaction, row: SourceRow) -> bool:
     """Lock the source; say whether it is as it was when its row was read."""
     [locked] = await t.run(LOCK_SOURCE, name=source.name)
     return locked.revision == row.revision
 
 
 async def write(
-    source: Source, t: Transaction, shadows: Iterable[Shadow], walk: int, now: datetime
+    source: Source, t: Transaction, shadows: Sequence[Shadow], walk: int, now: datetime
 ) -> None:
     """Write shadows, as seen by the walk with a number."""
-    rows = [
-        WrittenShadow(source.name, one.key, one.version, one.deleted, one.item, walk, now)
-        for one in shadows
-    ]
-    await t.run_many(WRITE_SHADOWS, rows)
+    given = {"source": source.name, "walk": walk, "changed_at": now}
+    await t.run(WRITE_SHADOWS, shadows=shadows, **given)
 
 
-def jobs_of(source: Source, told: Iterable[ShadowChange]) -> list[NewJob]:
+def jobs_of(source: Source, changes: Iterable[ShadowChange]) -> list[NewJob]:
     """Return a job for each change, keyed by its item."""
     job = source.change_job
     if job is None:
@@ -191,7 +187,7 @@ def jobs_of(source: Source, told: Iterable[ShadowChange]) -> list[NewJob]:
             )
         )
         .new
-        for one in told
+        for one in changes
     ]
 
 

@@ -130,50 +130,48 @@ class Source:
         )(self._handler(function))
         return self.change_job
 
-    def _handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _handler(self, function: Callable[..., Any]) -> Any:
         """Return a handler that gives a function its change with the item as its own type."""
         wants_context = takes_context(function, hints_of(function, {}))
 
-        def arguments(ctx: Context, change: Change[Any]) -> list[Any]:
-            item = msgspec.convert(change.item, self.fields.shadow)
-            typed = msgspec.structs.replace(change, item=item)
-            return [ctx, typed] if wants_context else [typed]
-
         async def handle(ctx: Context, change: Change[Any]) -> Any:
-            return await function(*arguments(ctx, change))
+            return await function(*([ctx, change] if wants_context else [change]))
 
         def handle_on_thread(ctx: Context, change: Change[Any]) -> Any:
-            return function(*arguments(ctx, change))
+            return function(*([ctx, change] if wants_context else [change]))
 
-        return handle if is_async(function) else handle_on_thread
+        made: Any = handle if is_async(function) else handle_on_thread
+        item: Any = self.fields.shadow
+        made.__annotations__ = {"ctx": Context, "change": Change[item]}
+        return made
 
     # What a person or a webhook asks
 
     async def item(self, key: str) -> Any:
         """Return an item as it was last seen; None if there is none, or no more."""
         keys = _json.encode([key]).decode()
-        found = await self._asked(lambda store: store.read(SHADOWS, source=self.name, keys=keys))
+        found = await self._ask(lambda store: store.read(SHADOWS, source=self.name, keys=keys))
         living = [one.item for one in found if not one.deleted]
         return msgspec.json.decode(living[0], type=self.fields.shadow) if living else None
 
     async def run(self) -> Ticket:
         """Read its pages now, such as when a webhook hints at news; return that job's ticket."""
-        return await self._asked(lambda store: run_source(store, self.name))
+        return await self._ask(lambda store: run_source(store, self.name))
 
     async def reconcile(self, *, force: bool = False) -> Ticket:
         """Walk through all of it, and delete what it does not have any more.
 
         ``force``: of a walk that is held because it would delete much, delete that now.
         """
-        return await self._asked(lambda store: reconcile_source(store, self.name, force=force))
+        return await self._ask(lambda store: reconcile_source(store, self.name, force=force))
 
     async def reset(self, *, forget: bool = False) -> None:
         """Read it from the beginning again. ``forget``: and tell every item as created."""
-        await self._asked(lambda store: reset_source(store, self.name, forget=forget))
+        await self._ask(lambda store: reset_source(store, self.name, forget=forget))
 
     async def status(self) -> SourceView:
         """Return its cursor, its lag, its last error."""
-        return await self._asked(lambda store: source_view(store, self.name))
+        return await self._ask(lambda store: source_view(store, self.name))
 
     @property
     def declaration(self) -> SourceDeclaration:
@@ -182,7 +180,7 @@ class Source:
         queue = f"changes:{self.name}" if job is None else job.options.queue
         return SourceDeclaration(self.name, self.run_job.call().new, queue)
 
-    async def _asked(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
+    async def _ask(self, verb: Callable[[Store], Awaitable[Answer]]) -> Answer:
         """Ask the store, also before the first worker has written there that the source is."""
 
         async def asked(store: Store) -> Answer:

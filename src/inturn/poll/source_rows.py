@@ -75,18 +75,6 @@ class SourceDeclaration(msgspec.Struct, frozen=True):
         return row is not None and (row.job, row.queue) == (job_text(self.job), self.queue)
 
 
-class WrittenShadow(msgspec.Struct):
-    """A shadow on its way into the store."""
-
-    source: str
-    key: str
-    version: str
-    deleted: bool
-    item: str
-    walk: int
-    changed_at: datetime
-
-
 class Counts(msgspec.Struct, frozen=True):
     """How many items a source has, and how many a walk has not seen."""
 

@@ -134,7 +134,7 @@ class ExtensibleApp:
         twice, what names that hour fires once.
         """
         return self._poll.cron(
-            expression, timezone=timezone, arguments=arguments, name=name, catch_up=catch_up
+            expression, timezone, arguments=arguments, name=name, catch_up=catch_up
         )
 
     @property

@@ -40,7 +40,8 @@ create table poll.source (
     walk_swept integer not null default 0      -- how many of them it has deleted
 ) strict, without rowid;
 
--- The items of the sources as they were last seen.
+-- The items of the sources as they were last seen. With row ids: keys come in no order, and writing
+-- whole items all over a tree of keys took several times as long.
 create table poll.shadow (
     source text not null,
     key text not null,
@@ -50,4 +51,4 @@ create table poll.shadow (
     walk integer not null,                   -- the last that saw it
     changed_at integer not null,
     primary key (source, key)
-) strict, without rowid;
+) strict;
