@@ -34,7 +34,7 @@ MASKED = "***"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _TRIED_AGAIN = frozenset({401, 403, 408, 425})  # of the 4xx, besides 429
 _SECRET = re.compile(
-    r'("?(?:[\w-]*(?:token|secret|password|api[_-]?key)|(?:proxy-)?authorization|cookie)"?\s*[:=]\s*)'
+    r'("?[\w-]*(?:token|secret|password|api[_-]?key|authorization|cookie)"?\s*[:=]\s*)'
     r'("(?:\\.|[^"\\])*"|(?:(?:Bearer|Basic)\s+)?[^\s&,;}"]+)',
     re.IGNORECASE,
 )
