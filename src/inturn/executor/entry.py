@@ -38,10 +38,10 @@ class Entry:
         """Accept jobs if there is room for all of them right now."""
         with self._ends.lock:
             self._check_open(offer)
-            is_accepted = self._admission.take_all(offer)
-        if is_accepted:
+            self._admission.take_all(offer)
+        if offer.is_accepted:
             self._tell_accepted(offer)
-        return is_accepted
+        return offer.is_accepted
 
     async def wait(self, offer: Offer, patience: float | None) -> None:
         """Wait until jobs are accepted, or raise why they were not."""

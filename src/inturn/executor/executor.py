@@ -8,29 +8,21 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, overload
 
 from inturn.executor.local import LocalExecutor
 from inturn.executor.report import ErrorHandler
-from inturn.executor.settings import ExecutorSettings, Seconds
+from inturn.executor.settings import ExecutorSettings, Seconds, SettingOptions
 from inturn.model import events
 from inturn.model.errors import BadInput, InvalidSetting
-from inturn.model.lane import OnDead
 
 if TYPE_CHECKING:
     from inturn.queue.app import App
     from inturn.worker.durable_executor import DurableExecutor
 
 
-class LocalOptions(TypedDict, total=False):
+Environment = Mapping[str, str] | None
+
+
+class LocalOptions(SettingOptions, total=False):
     """What an executor without a store can be told. ``LocalExecutor`` explains it."""
 
-    shards: int
-    slots: int
-    queue_size: int
-    depth_max: int
-    enqueue_timeout: Seconds
-    max_attempts: int
-    base_backoff: Seconds
-    max_interval: Seconds
-    jitter: float
-    on_dead: OnDead | str
     permanent: tuple[type[BaseException], ...]
     error_handler: ErrorHandler | None
     listeners: Sequence[events.Listener]
@@ -68,35 +60,23 @@ class Executor(LocalExecutor):
     @overload
     @classmethod
     def from_environment(
-        cls,
-        environment: Mapping[str, str] | None = None,
-        *,
-        app: None = None,
-        **overrides: Unpack[LocalOptions],
+        cls, environment: Environment = None, *, app: None = None, **overrides: Unpack[LocalOptions]
     ) -> Executor: ...
     @overload
     @classmethod
     def from_environment(
-        cls,
-        environment: Mapping[str, str] | None = None,
-        *,
-        app: App,
-        **overrides: Unpack[DurableOptions],
+        cls, environment: Environment = None, *, app: App, **overrides: Unpack[DurableOptions]
     ) -> DurableExecutor: ...
     @classmethod
     def from_environment(
-        cls,
-        environment: Mapping[str, str] | None = None,
-        *,
-        app: App | None = None,
-        **overrides: Any,
+        cls, environment: Environment = None, *, app: App | None = None, **overrides: Any
     ) -> Any:
         """Make one by ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; arguments count more."""
         if app is not None:
             meaning = DurableOptions.__annotations__
             said = ExecutorSettings.said(environment, meaning=meaning, **overrides)
             return _durable(cls, app, said)
-        names = ExecutorSettings.__dataclass_fields__
+        names = SettingOptions.__annotations__
         given = {name: overrides.pop(name) for name in list(overrides) if name in names}
         settings = ExecutorSettings.from_environment(environment, **given)
         return cls(**{name: getattr(settings, name) for name in names}, **overrides)

@@ -8,14 +8,14 @@ from contextvars import copy_context
 from functools import lru_cache
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from inturn.executor.admission import Offer
 from inturn.executor.entry import Entry
 from inturn.executor.job_call import NOWHERE, Async, Plain, call_of, pairs_of
 from inturn.executor.job_ends import JobEnds
 from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
-from inturn.executor.settings import ExecutorSettings, Seconds, seconds
+from inturn.executor.settings import ExecutorSettings, Seconds, SettingOptions, seconds
 from inturn.executor.shard import shard_for
 from inturn.executor.slots import Slots, current_job
 from inturn.executor.ticket import LocalTicket
@@ -29,7 +29,6 @@ from inturn.model.errors import (
     JobCancelled,
     WaitsForItself,
 )
-from inturn.model.lane import OnDead
 from inturn.policy.retry import RetryPolicy
 
 Value = TypeVar("Value")
@@ -51,40 +50,20 @@ class LocalExecutor:
         self,
         *,
         app: None = None,
-        shards: int = 4,
-        slots: int = 0,
-        queue_size: int = 128,
-        depth_max: int = 0,
-        enqueue_timeout: Seconds = 0.1,
-        max_attempts: int = 8,
-        base_backoff: Seconds = 0.1,
-        max_interval: Seconds = 20.0,
-        jitter: float = 1.0,
-        on_dead: OnDead | str = OnDead.SKIP,
         permanent: tuple[type[BaseException], ...] = (),
         error_handler: ErrorHandler | None = None,
         listeners: Sequence[events.Listener] = (),
         random: Random | None = None,
+        **settings: Unpack[SettingOptions],
     ) -> None:
-        self.settings = ExecutorSettings(
-            shards=shards,
-            slots=slots,
-            queue_size=queue_size,
-            depth_max=depth_max,
-            enqueue_timeout=enqueue_timeout,
-            max_attempts=max_attempts,
-            base_backoff=base_backoff,
-            max_interval=max_interval,
-            jitter=jitter,
-            on_dead=on_dead,
-        )
+        self.settings = ExecutorSettings(**settings)
         check_error_handler(error_handler)
         heard_by = checked_listeners(listeners)
         policy = RetryPolicy(
-            attempts_max=max_attempts,
+            attempts_max=self.settings.max_attempts,
             base_seconds=float(self.settings.base_backoff),
             cap_seconds=float(self.settings.max_interval),
-            jitter=jitter,
+            jitter=self.settings.jitter,
             permanent=permanent,
         )
         self._ends = JobEnds(self.settings, policy, random or Random(), heard_by, error_handler)
@@ -100,29 +79,14 @@ class LocalExecutor:
 
     @overload
     async def submit(
-        self,
-        key: str,
-        job: Async[Value],
-        *,
-        timeout: Seconds | None = None,
-        detached: bool = True,
+        self, key: str, job: Async[Value], *, timeout: Seconds | None = None, detached: bool = True
     ) -> LocalTicket[Value]: ...
     @overload
     async def submit(
-        self,
-        key: str,
-        job: Plain[Value],
-        *,
-        timeout: Seconds | None = None,
-        detached: bool = True,
+        self, key: str, job: Plain[Value], *, timeout: Seconds | None = None, detached: bool = True
     ) -> LocalTicket[Value]: ...
     async def submit(
-        self,
-        key: str,
-        job: Any,
-        *,
-        timeout: Seconds | None = None,
-        detached: bool = True,
+        self, key: str, job: Any, *, timeout: Seconds | None = None, detached: bool = True
     ) -> LocalTicket[Any]:
         """Accept a job: it will run after the jobs of its key that were accepted before it.
 
@@ -131,16 +95,8 @@ class LocalExecutor:
         longer depends on its caller; with ``detached=False`` it is cancelled if the task, or the
         job, that submitted it ends by being cancelled.
         """
-        call, place = call_of(job)
         patience = None if timeout is None else seconds("timeout", timeout)
-        try:
-            shard = self._shard_of(key)
-        except TypeError as error:  # it has no hash
-            raise self._no_key(key) from error
-        # An empty context is made when the job runs: one object less that waits in line with it.
-        ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._ends)
-        if not self._entry.is_open:
-            self._start_or_refuse()
+        ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             await self._entry.wait(Offer([ticket]), patience)
         if not detached:
@@ -148,23 +104,13 @@ class LocalExecutor:
         return ticket
 
     async def submit_many(
-        self,
-        jobs: Iterable[tuple[str, Any]],
-        *,
-        timeout: Seconds | None = None,
+        self, jobs: Iterable[tuple[str, Any]], *, timeout: Seconds | None = None
     ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
         patience = None if timeout is None else seconds("timeout", timeout)
-        context = copy_context()
-        tickets: list[LocalTicket[Any]] = []
-        for key, job in pairs_of(jobs):
-            call, place = call_of(job)
-            shard, own = self.shard_for(key), context.copy() if context else None
-            tickets.append(LocalTicket(key, shard, call, place, own, self._ends))
+        tickets = [self._offered(key, job) for key, job in pairs_of(jobs)]
         if tickets:
             offer = Offer(tickets)
-            if not self._entry.is_open:
-                self._start_or_refuse()
             if not self._entry.enter_all(offer):
                 await self._entry.wait(offer, patience)
         return tickets
@@ -205,12 +151,8 @@ class LocalExecutor:
         self, key: str, job: Any, *, timeout: Seconds | None = None
     ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
-        call, place = call_of(job)
         patience = None if timeout is None else seconds("timeout", timeout)
-        shard = self.shard_for(key)
-        ticket = LocalTicket(key, shard, call, place, copy_context() or None, self._ends)
-        if not self._entry.is_open:
-            self._start_or_refuse()
+        ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             self._entry.wait_sync(Offer([ticket]), patience)
         return ticket
@@ -263,7 +205,7 @@ class LocalExecutor:
         try:
             return self._shard_of(key)
         except TypeError as error:  # it has no hash
-            raise self._no_key(key) from error
+            raise InvalidName(f"the key must be text, not {type(key).__name__}.") from error
 
     def current(self) -> LocalTicket | None:
         """Return the ticket of the job that calls this, or None outside a job."""
@@ -328,6 +270,15 @@ class LocalExecutor:
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    def _offered(self, key: str, job: Any) -> LocalTicket[Any]:
+        """Return a ticket for a job that is to be accepted; start, if nobody has yet."""
+        call, place = call_of(job)
+        shard = self.shard_for(key)
+        if not self._entry.is_open:
+            self._start_or_refuse()
+        # An empty context is made when the job runs: one object less that waits in line with it.
+        return LocalTicket(key, shard, call, place, copy_context() or None, self._ends)
 
     def _start_or_refuse(self) -> None:
         """Start on the loop that runs here, if nobody has yet."""
@@ -420,6 +371,3 @@ class LocalExecutor:
     def _find_shard(self, key: str) -> int:
         check_name("key", key, bounds.KEY_CHARS_MAX)
         return shard_for(key, self.settings.shards)
-
-    def _no_key(self, key: object) -> InvalidName:
-        return InvalidName(f"the key must be text, not {type(key).__name__}.")

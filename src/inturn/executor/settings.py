@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from inturn.log import log_idle_variables, log_unknown_variable
 from inturn.model import bounds
@@ -20,6 +20,21 @@ PREFIX = "SQ_"
 
 Seconds = float | str
 """Seconds as a number, or a text such as ``"100ms"``."""
+
+
+class SettingOptions(TypedDict, total=False):
+    """The arguments of ``ExecutorSettings``."""
+
+    shards: int
+    slots: int
+    queue_size: int
+    depth_max: int
+    enqueue_timeout: Seconds
+    max_attempts: int
+    base_backoff: Seconds
+    max_interval: Seconds
+    jitter: float
+    on_dead: OnDead | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +76,12 @@ class ExecutorSettings:
         _checked("jitter", check_number, self.jitter, 0.0, 1.0)
         for name in ("enqueue_timeout", "base_backoff", "max_interval"):
             object.__setattr__(self, name, seconds(name, getattr(self, name)))
-        self._check_backoff()
+        base, longest = float(self.base_backoff), float(self.max_interval)
+        if base > longest:  # it would be cut short without a word
+            raise InvalidSetting(
+                f"base_backoff is {base:g} s, and max_interval, the longest wait there may be, "
+                f"{longest:g} s. Raise max_interval, or lower base_backoff."
+            )
         if not self.slots:
             object.__setattr__(self, "slots", min(self.shards, bounds.SLOTS_MAX))
         if not self.depth_max:
@@ -70,15 +90,6 @@ class ExecutorSettings:
             known = " or ".join(repr(str(one)) for one in OnDead)
             raise InvalidSetting(f"on_dead is {self.on_dead!r}; it may be {known}.")
         object.__setattr__(self, "on_dead", OnDead(self.on_dead))
-
-    def _check_backoff(self) -> None:
-        """Refuse a first wait that would be cut short without a word."""
-        base, longest = float(self.base_backoff), float(self.max_interval)
-        if base > longest:
-            raise InvalidSetting(
-                f"base_backoff is {base:g} s, and max_interval, the longest wait there may be, "
-                f"{longest:g} s. Raise max_interval, or lower base_backoff."
-            )
 
     @classmethod
     def from_environment(
@@ -89,9 +100,10 @@ class ExecutorSettings:
         try:
             return cls(**said)
         except InvalidSetting as error:
-            raise InvalidSetting(
-                _by_variables(str(error), said.keys() - overrides.keys())
-            ) from error
+            text = str(error)
+            for name in said.keys() - overrides.keys():  # named as they were given
+                text = re.sub(rf"(?<![\w'\"]){name}\b", PREFIX + name.upper(), text)
+            raise InvalidSetting(text) from error
 
     @classmethod
     def said(
@@ -119,7 +131,11 @@ class ExecutorSettings:
                 idle.append(variable)
         if idle:
             log_idle_variables(idle)
-        _warn_of_unknown(environment, {PREFIX + field.name.upper() for field in fields(cls)})
+        known = {PREFIX + field.name.upper() for field in fields(cls)}
+        for variable in sorted(environment):  # most likely meant for an executor, and misspelled
+            is_unknown = variable.startswith(PREFIX) and variable not in known
+            if is_unknown and (meant := did_you_mean(variable, known, prefix=PREFIX)):
+                log_unknown_variable(variable, meant)
         return {**found, **overrides}
 
 
@@ -132,21 +148,6 @@ def seconds(name: str, given: Seconds, *, highest: float = bounds.WAIT_SECONDS_M
             raise InvalidSetting(f"{name} cannot be read: {error}") from error
     _checked(name, check_number, given, 0.0, highest)
     return float(given)
-
-
-def _by_variables(text: str, names: Collection[str]) -> str:
-    """Return what is said of settings with the variables' names for those that come from them."""
-    for name in names:
-        text = re.sub(rf"(?<![\w'\"]){name}\b", PREFIX + name.upper(), text)
-    return text
-
-
-def _warn_of_unknown(environment: Mapping[str, str], known: Collection[str]) -> None:
-    """Warn of variables that were most likely meant for an executor, and are misspelled."""
-    for name in sorted(environment):
-        is_unknown = name.startswith(PREFIX) and name not in known
-        if is_unknown and (meant := did_you_mean(name, known, prefix=PREFIX)):
-            log_unknown_variable(name, meant)
 
 
 def _read(variable: str, text: str, name: str) -> Any:
