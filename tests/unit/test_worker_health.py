@@ -92,17 +92,3 @@ def test_a_store_that_goes_and_comes_is_told_of_once_whoever_noticed(world: Worl
         StoreTroubled(worker="w1", error="no"),
         StoreBack(worker="w1", seconds=15.0),
     ], "it was away since it was last heard of"
-
-
-def test_a_question_without_an_answer_is_told_while_the_loop_turns(world: World) -> None:
-    health = world.well()
-    health.look_for_silence(10.0, None)
-    with health.asking("step"):
-        health.look_for_silence(2.0, None)
-        assert not health.is_troubled
-        health.look_for_silence(2.0, "connection refused")
-        health.look_for_silence(2.0, "connection refused")
-    said = "the store has not answered for 3 s: connection refused."
-    assert world.told == [StoreTroubled(worker="w1", error=said)]
-    health.answered("step")
-    assert not health.is_troubled

@@ -59,7 +59,7 @@ class Background:
 
         Raises what keeps the store from being used at all. One that is away is asked again.
         """
-        self.watchdog.watch(asyncio.get_running_loop(), store)
+        self.watchdog.watch(asyncio.get_running_loop())
         # In memory there is one store, and it serves every loop.
         self._store = store if store.is_private else self._worker.app.spare_store()
         beginning = asyncio.run_coroutine_threadsafe(self._begin(self._store), self._loop)

@@ -6,20 +6,16 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 import msgspec
 
-from inturn.model.errors import InvalidSetting, StoreUnavailable
+from inturn.model.errors import InvalidSetting
 from inturn.model.worker_events import StoreBack, StoreTroubled
 from inturn.worker.record import Record
-
-SILENT_SECONDS = 3.0
-"""For so long a store may leave a question without an answer before it is said that it does."""
 
 PATIENCE_SECONDS_MIN = 2.0
 PATIENCE_SECONDS_MAX = 60.0
@@ -49,7 +45,6 @@ class WorkerHealth:
         self._lock = threading.Lock()
         self._turned_at: float | None = None
         self._beaten_at: float | None = None
-        self._silent: dict[str, float] = {}  # who waits for an answer, and for how long
         self._failing: set[str] = set()  # who could not reach the store
         self._failing_since = 0.0
         self._answered_at: float | None = None
@@ -81,31 +76,6 @@ class WorkerHealth:
         """Note that the store took a heartbeat."""
         self._beaten_at = monotonic()
         self.answered("heartbeat")
-
-    @contextmanager
-    def asking(self, who: str) -> Iterator[None]:
-        """Ask the store something; a long silence is told as a trouble."""
-        with self._lock:
-            self._silent[who] = 0.0
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._silent[who]
-
-    def look_for_silence(self, seconds: float, why: str | None) -> None:
-        """Note that the loop has turned for so long, and still there are questions without answers.
-
-        A loop that was blocked may have an answer and not know. ``why``: the store's own words.
-        """
-        with self._lock:
-            for who in self._silent:
-                self._silent[who] += seconds
-            silent = [who for who, silence in self._silent.items() if silence > SILENT_SECONDS]
-        for who in silent:
-            cause = "" if why is None else f": {why}"
-            said = f"the store has not answered for {SILENT_SECONDS:g} s{cause}."
-            self.failed(who, StoreUnavailable(said))
 
     def failed(self, who: str, error: Exception | None = None) -> None:
         """Note that the store did not do its work, and say so, once. ``error``: None if it will not

@@ -19,6 +19,7 @@ from inturn.model.errors import (
     SchemaTaken,
     SchemaTooNew,
     StoreError,
+    StoreUnavailable,
 )
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 BEATS_PER_LEASE = 3
 BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
+
+SILENT_SECONDS = 3.0  # a store that leaves a beat without an answer for so long is said to
 
 UNUSABLE = (NoRights, SchemaMissing, SchemaTaken, SchemaTooNew)
 """What a person has to mend. A worker whose first beat meets it ends with it; later it goes on
@@ -65,9 +68,9 @@ class Heartbeat:
         """Do what is due; if the store cannot be reached, the next step does it."""
         worker = self._worker
         self._sweep_in -= self.pause_seconds  # before what may fail: else it would be short again
+        silence = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._say_silent)
         try:
-            with worker.health.asking("heartbeat"):
-                await self._do_what_is_due(worker)
+            await self._do_what_is_due(worker)
         except StoreError as error:
             self.error = error
             worker.health.failed("heartbeat", error)
@@ -75,6 +78,13 @@ class Heartbeat:
             self.error = None
             worker.health.beaten()
             self.has_beaten.set()
+        finally:
+            silence.cancel()
+
+    def _say_silent(self) -> None:
+        why = "" if self._store.trouble is None else f": {self._store.trouble}"
+        said = f"the store has not answered for {SILENT_SECONDS:g} s{why}."
+        self._worker.health.failed("heartbeat", StoreUnavailable(said))
 
     async def _do_what_is_due(self, worker: Worker) -> None:
         if not self._is_open:

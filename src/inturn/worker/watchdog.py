@@ -12,7 +12,6 @@ from time import monotonic
 from typing import TypeVar
 
 from inturn.log import log_loop_blocked, log_not_ended
-from inturn.store.store import Store
 from inturn.worker.handler_threads import Deadline
 from inturn.worker.health import WorkerHealth
 
@@ -44,9 +43,9 @@ class Watchdog:
         self._asked_at: float | None = None  # when the loop was asked to turn, while it has not
         self._said_at = -SAY_SECONDS
 
-    def watch(self, loop: asyncio.AbstractEventLoop, store: Store) -> None:
-        """Watch the loop that runs on this thread, and whether the store answers it."""
-        self._loop, self._store, self._loop_thread = loop, store, threading.get_ident()
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Watch the loop that runs on this thread."""
+        self._loop, self._loop_thread = loop, threading.get_ident()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -98,7 +97,6 @@ class Watchdog:
     def _look_at_loop(self, now: float) -> None:
         """Ask the loop to turn; if it was asked long ago and has not, say where it is."""
         if self._asked_at is None:
-            self._health.look_for_silence(self._pause, self._store.trouble)
             self._asked_at = now
             with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._turned)

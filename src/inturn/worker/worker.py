@@ -252,8 +252,7 @@ class Worker:
                 self._background.call_duties()
                 self._ready.add_all()
             try:
-                with self.health.asking("step"):
-                    has_worked = await self.steps.step()
+                has_worked = await self.steps.step()
                 if has_worked:
                     self.health.answered("step")
                 if has_worked or await self._look_for_end():
