@@ -6,14 +6,10 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-import inturn
 from inturn.executor import LocalTicket
-from inturn.executor.slots import SlotThread
 from inturn.model import events
 from inturn.model.errors import JobCancelled
 from tests.executor.support import (
@@ -86,30 +82,6 @@ async def test_cancelled_before_it_runs_a_job_is_skipped_and_reported_once(
     assert len(seen.failures) == len(seen.of(events.Cancelled)) == 2
 
 
-@pytest.mark.parametrize("job", [fine, lambda: "fine"], ids=["async", "thread"])
-async def test_cancelled_between_its_slot_and_its_first_step_a_job_does_not_run(
-    job: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(004-12)"""
-    seen = Seen()
-    gate = threading.Event()
-    begin = SlotThread.run
-
-    def begin_late(thread: SlotThread) -> None:
-        assert gate.wait(SECONDS_MAX)
-        begin(thread)
-
-    monkeypatch.setattr(SlotThread, "run", begin_late)
-    async with Running(slots=1, error_handler=seen.handle) as executor:
-        ticket = await executor.submit("one", job)
-        assert executor.free_slots == sum(executor.depths()) == 0, "it has its slot"
-        assert ticket.cancel()
-        gate.set()
-        assert isinstance(await ended_with(ticket), JobCancelled)
-    assert ticket.attempts == 0
-    assert len(seen.failures) == 1
-
-
 def test_cancelled_in_backoff_a_job_runs_no_more_and_is_reported_once() -> None:
     """(004-12)"""
     seen = Seen()
@@ -177,14 +149,6 @@ async def test_a_thread_is_told_and_is_not_retried() -> None:
     assert isinstance(error, JobCancelled)
     assert isinstance(error.__cause__, InterruptedError)
     assert ticket.attempts == len(seen.failures) == 1
-
-
-async def test_a_job_that_has_ended_cannot_be_cancelled() -> None:
-    async with Running() as executor:
-        ticket = await executor.submit("one", fine)
-        await ticket.result(SECONDS_MAX)
-        assert not ticket.cancel()
-        assert ticket.value == "fine"
 
 
 async def test_cancels_from_many_threads_report_each_job_exactly_once() -> None:
@@ -290,16 +254,3 @@ async def test_run_takes_its_job_along_unless_it_is_detached(detached: bool) -> 
         assert ended == (["ended"] if detached else [])
         gate.set()
         assert await executor.run("one", job) == "value"
-
-
-async def test_who_stops_waiting_for_a_result_leaves_the_job_as_it_is() -> None:
-    gate = asyncio.Event()
-    async with inturn.Executor() as executor:
-        ticket = await executor.submit("one", gate.wait)
-        with pytest.raises(TimeoutError, match=r"has not ended within 0\.01 s"):
-            await ticket.result(timeout=0.01)
-        with pytest.raises(TimeoutError):
-            await asyncio.to_thread(ticket.result_sync, 0.01)
-        assert ticket.signals == []
-        gate.set()
-        assert await asyncio.to_thread(ticket.result_sync, SECONDS_MAX) is True

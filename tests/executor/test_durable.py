@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 import inturn
 from inturn.model import events
 from inturn.model.errors import (
-    AttemptFailed,
     BadInput,
     EarlierFailure,
     ExecutorClosed,
@@ -21,7 +19,6 @@ from inturn.model.errors import (
     InvalidSetting,
     JobFailed,
     QueueFull,
-    StoreUnavailable,
 )
 from inturn.model.job import JobState
 from inturn.model.lane import OnDead, QueueSettings
@@ -87,22 +84,6 @@ async def test_a_barrier_waits_for_what_stands_in_line_and_for_nothing_else(
         await waiting
 
 
-async def test_a_barrier_is_over_though_its_key_never_rests(shop: Shop) -> None:
-    """(004-16)"""
-    more = True
-
-    @shop.app.job
-    async def again(n: int) -> None:
-        if more:
-            await again.using(key="a").submit(n + 1)
-
-    async with running(shop) as executor:
-        await executor.submit_many([("a", again.call(n)) for n in range(3)])
-        async with asyncio.timeout(SECONDS_MAX):
-            await executor.barrier("a")
-        more = False
-
-
 async def test_a_barrier_tells_once_what_failed_before_it(shop: Shop) -> None:
     """(004-15)"""
     shop.fails = {1: 3, 2: 3}
@@ -140,17 +121,6 @@ async def test_a_failure_of_what_came_later_is_left_to_the_next_barrier(
         await barrier
         with pytest.raises(EarlierFailure, match="no line"):
             await executor.barrier("a")
-
-
-async def test_what_failed_before_the_executor_started_is_not_told(shop: Shop) -> None:
-    """(004-15)"""
-    shop.fails = {1: 3}
-    async with running(shop) as executor:
-        with pytest.raises(JobFailed):
-            await executor.run("a", shop.write.call("a", 1))
-    async with running(shop) as again:
-        await again.submit("a", shop.write.call("a", 2))
-        await again.barrier("a")
 
 
 async def test_a_key_that_is_halted_fails_its_barrier_and_holds_up_no_stop(
@@ -198,22 +168,6 @@ async def test_a_full_queue_is_tried_again_until_the_timeout(shop: Shop) -> None
     assert (len(seen.of(events.Refused)), len(seen.of(events.Accepted))) == (5, 3)
 
 
-async def test_a_stop_refuses_those_who_wait_for_room(shop: Shop) -> None:
-    await shop.app.run(lambda store: store.configure("default", QueueSettings(depth_max=1)))
-    async with running(shop, slots=1) as executor:
-        await executor.submit("a", shop.wait.call())
-        await until(lambda: shop.waiting)
-        await executor.submit("a", shop.write.call("a", 1))
-        waiting = asyncio.create_task(executor.submit("b", shop.write.call("b", 2), timeout="1h"))
-        await asyncio.sleep(0.05)
-        stopping = asyncio.create_task(executor.stop())
-        with pytest.raises(ExecutorClosed):
-            await asyncio.wait_for(waiting, SECONDS_MAX)
-        shop.gate.set()
-        await stopping
-    assert (shop.ran["a"], shop.ran["b"]) == ([1], [])
-
-
 async def test_run_returns_what_the_handler_returned_or_raises(shop: Shop) -> None:
     shop.fails = {2: 3}
     async with running(shop, slots=1) as executor:
@@ -257,23 +211,6 @@ async def test_failures_are_reported_once_and_events_told(shop: Shop) -> None:
     async with again:
         await again.submit("b", late.call())
     assert len(seen.of(events.Failed)) == 2
-
-
-async def test_a_job_in_a_process_of_its_own_is_reported_too(shop: Shop) -> None:
-    seen = Seen()
-    async with running(shop, error_handler=seen.handle) as executor:
-        executor._hear(_died(shop))
-    [failure] = seen.failures
-    assert isinstance(failure.error, AttemptFailed)
-
-
-def _died(shop: Shop) -> Any:
-    from inturn.model.ids import new_id
-    from inturn.model.worker_events import Died
-
-    return Died(
-        worker="w", job=new_id(), queue="default", kind="write", key="a", attempt=1, reason="no"
-    )
 
 
 async def test_threads_submit_too(shop: Shop) -> None:
@@ -350,12 +287,6 @@ async def test_an_executor_whose_worker_could_not_begin_says_why(shop: Shop) -> 
         await executor.stop()
 
 
-async def test_a_store_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
-    app = inturn.App(f"sqlite:///{tmp_path / 'no' / 'folder' / 'work.db'}")
-    with pytest.raises(StoreUnavailable):
-        await inturn.Executor(app=app).__aenter__()
-
-
 def test_settings_of_jobs_and_queues_are_refused() -> None:
     app = inturn.App("sqlite:///:memory:")
     for name in ("shards", "queue_size", "max_attempts", "on_dead", "random"):
@@ -376,20 +307,3 @@ def test_settings_come_from_the_environment(caplog: pytest.LogCaptureFixture) ->
     assert executor.enqueue_timeout == 2.0
     [said] = caplog.messages
     assert said.startswith("ignoring SQ_SHARDS, SQ_MAX_ATTEMPTS: for an executor with a store")
-
-
-async def test_who_waits_while_an_executor_drains_gets_what_comes_of_it(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("inturn.worker.durable_executor.ENDED_SECONDS", 0.05)
-    async with running(shop) as executor:
-        waiting = asyncio.create_task(executor.run("a", shop.wait.call()))
-        await until(lambda: shop.waiting)
-        barrier = asyncio.create_task(executor.barrier("a"))
-        await asyncio.sleep(0.1)
-        stopping = asyncio.create_task(executor.stop())
-        await asyncio.sleep(0.2)
-        shop.gate.set()
-        assert await waiting == "waited"
-        await barrier
-        await stopping

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import subprocess
 import sys
 import textwrap
 import threading
 from random import Random
-from typing import Any
 
 import pytest
 
 from inturn.model import events
 from inturn.model.errors import (
     EarlierFailure,
-    JobCancelled,
     KeyHalted,
-    TooManyHalted,
 )
 from inturn.policy.retry import Reject, RetryLater
 from tests.executor.support import SECONDS_MAX, Failing, Running, Seen, ended_with, jump
@@ -63,23 +59,6 @@ async def test_whatever_a_job_raises_its_slot_goes_on(
     assert failure.error is error
     # By policy only an Exception is tried again.
     assert failure.attempts == (2 if isinstance(error, Exception) else 1)
-
-
-async def test_a_cancelled_error_that_nobody_asked_for_is_a_failure() -> None:
-    """(004-05)"""
-    seen = Seen()
-
-    async def job() -> None:
-        raise asyncio.CancelledError
-
-    async with Running(error_handler=seen.handle, listeners=[seen.listen]) as executor:
-        ticket = await executor.submit("one", job)
-        error = await ended_with(ticket)
-        assert isinstance(error, JobCancelled)
-        assert "nobody had asked" in str(error)
-        with pytest.raises(EarlierFailure):
-            await executor.barrier("one")
-    assert len(seen.failures) == len(seen.of(events.Failed)) == 1
 
 
 def test_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
@@ -142,33 +121,6 @@ async def test_an_error_handler_that_fails_harms_nothing(
     assert len(calls) == 2
     assert "the error handler failed on a job of key 'one'" in caplog.text
     assert "a listener failed" in caplog.text
-
-
-@pytest.mark.parametrize("kind", [events.Accepted, events.Ran, events.Failed, events.Retried])
-async def test_whatever_a_listener_raises_slots_go_on(
-    kind: type[Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    def listener(event: events.Event) -> None:
-        if isinstance(event, kind):
-            raise SystemExit(1)
-
-    def bad() -> None:
-        raise ValueError("no")
-
-    async with Running(slots=1, max_attempts=2, base_backoff=0, listeners=[listener]) as executor:
-        for job in (bad, Failing(9), lambda: "fine", fine, lambda: fine()):
-            await executor.submit("one", job)
-        assert await executor.run("one", fine) == "fine"
-        await asyncio.wait_for(executor.stop(), SECONDS_MAX)
-    assert "a listener failed" in caplog.text
-
-
-async def test_a_failure_without_a_handler_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async with Running(max_attempts=1) as executor:
-        await executor.submit("one", Failing(1, ValueError("the reason")))
-    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert "'one' failed for good at attempt 1" in record.getMessage()
-    assert "the reason" in caplog.text
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 8])
@@ -330,14 +282,3 @@ async def test_a_cancelled_job_halts_nothing() -> None:
         ticket.cancel()
         await executor.barrier("one")
         assert executor.halted() == {}
-
-
-async def test_halted_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inturn.model.bounds.HALTED_KEYS_MAX", 3)
-    async with Running(max_attempts=1, on_dead="halt") as executor:
-        for number in range(3):
-            await ended_with(await executor.submit(f"key-{number}", Failing(1)))
-        with pytest.raises(TooManyHalted, match="3 keys"):
-            await executor.submit("another", fine)
-        executor.resume("key-0")
-        await executor.submit("another", fine)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -87,31 +86,6 @@ async def test_what_needs_arguments_is_refused_when_it_is_submitted(job: Any, ne
         assert executor.keys_busy == 0
 
 
-def yields() -> Generator[int]:
-    yield 1
-
-
-async def yields_on_loop(value: int = 1) -> AsyncGenerator[int]:
-    yield value
-
-
-@pytest.mark.parametrize(
-    ("job", "named"),
-    [
-        (yields, "<function yields at .*>"),
-        (yields_on_loop, "<function yields_on_loop at .*>"),
-    ],
-)
-async def test_what_yields_is_refused_because_calling_it_runs_nothing(job: Any, named: str) -> None:
-    async with Running() as executor:
-        for refused in (executor.submit("one", job), executor.submit_many([("one", job)])):
-            with pytest.raises(BadInput, match=f"and {named} yields, so that"):
-                await refused
-        with pytest.raises(BadInput, match="runs nothing of it"):
-            executor.submit_sync("one", job)
-        assert executor.keys_busy == 0
-
-
 async def test_what_has_its_arguments_is_accepted() -> None:
     jobs: list[Any] = [
         functools.partial(needs_copies, copies=1),
@@ -165,29 +139,6 @@ async def test_a_job_sees_the_context_of_its_submitter_and_leaks_none_of_its_own
         assert REQUEST.get() == "third"
 
 
-@pytest.mark.parametrize("where", ["loop", "thread", "both"])
-async def test_each_attempt_begins_with_the_context_of_the_submitter(where: str) -> None:
-    seen: list[str] = []
-
-    def attempt() -> None:
-        seen.append(REQUEST.get())
-        REQUEST.set(f"set by attempt {len(seen)}")
-        if len(seen) < 3:
-            raise ValueError
-
-    async def attempt_on_loop() -> None:
-        await asyncio.sleep(0)
-        attempt()
-
-    jobs = {"loop": attempt_on_loop, "thread": attempt, "both": lambda: attempt_on_loop()}
-    async with Running(base_backoff=0) as executor:
-        REQUEST.set("the submitter's")
-        await executor.run("one", jobs[where])
-        await executor.submit_many([("one", jobs[where])])
-        await executor.barrier("one")
-    assert seen == ["the submitter's"] * 4
-
-
 async def test_a_job_may_submit_more_jobs() -> None:
     async with Running(slots=3) as executor:
 
@@ -230,22 +181,3 @@ async def test_a_loop_must_not_wait_for_itself() -> None:
         gate.set()
         assert await asyncio.to_thread(ticket.result_sync) is True
         assert ticket.result_sync() is True  # ended: nothing to wait for
-
-
-async def test_results_are_awaited_on_other_loops() -> None:
-    async with Running() as executor:
-
-        async def elsewhere() -> list[str]:
-            tickets = [await executor.submit(f"key-{number}", on_loop) for number in range(20)]
-            return [await ticket.result(SECONDS_MAX) for ticket in tickets]
-
-        values = await asyncio.to_thread(asyncio.run, elsewhere())
-        assert values == ["loop MainThread"] * 20
-
-
-async def test_a_failed_job_can_be_awaited_by_many() -> None:
-    async with Running(max_attempts=1) as executor:
-        job = Failing(1)
-        ticket = await executor.submit("one", job)
-        got = await asyncio.gather(*(ticket.result() for _ in range(5)), return_exceptions=True)
-        assert all(error is job.error for error in got)

@@ -116,15 +116,6 @@ async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> 
     await slots.end()
 
 
-async def test_one_lane_may_run_side_by_side() -> None:
-    slots, meeting = Slots(3), threading.Barrier(3)
-    line = Line(*[meeting.wait] * 3)
-    line.runs_side_by_side = True
-    slots.add(line, ON_THREAD, 3)
-    assert sorted(await line.done()) == [0, 1, 2]
-    await slots.end()
-
-
 async def test_a_job_that_is_cancelled_ends_and_the_next_is_not_struck() -> None:
     slots, begun = Slots(1), asyncio.Event()
 
@@ -147,40 +138,6 @@ async def test_a_job_that_is_cancelled_ends_and_the_next_is_not_struck() -> None
     assert isinstance(first, asyncio.CancelledError)
     assert (second, await other.done()) == ("done", ["done"])
     await slots.end()
-
-
-async def test_what_was_taken_out_of_a_lane_is_passed_over() -> None:
-    slots = Slots(1)
-
-    def hold() -> None:
-        time.sleep(0.02)
-
-    async def job() -> str:
-        return "ran"
-
-    before, emptied, after = added(slots, hold), added(slots, job), added(slots, job)
-    with slots.lock:
-        emptied.jobs.clear()
-    await before.done()
-    assert await after.done() == ["ran"]
-    assert emptied.ends == []
-    await slots.end()
-
-
-async def test_ended_slots_start_nothing_and_let_what_runs_go_on() -> None:
-    slots, gate = Slots(2), asyncio.Event()
-
-    async def waits() -> str:
-        await gate.wait()
-        return "done"
-
-    running, waiting = added(slots, waits, waits), added(slots, waits)
-    await asyncio.sleep(0.01)
-    await slots.end()
-    gate.set()
-    await asyncio.sleep(0.01)
-    assert (running.ends, waiting.ends) == (["done"], ["done"])
-    assert len(running.jobs) == 1
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -41,32 +41,6 @@ def ran_or_was_reported(tickets: list[LocalTicket], seen: Seen) -> bool:
     return sorted(ticket.key for ticket in failed) == sorted(one.key for one in seen.failures)
 
 
-def test_jobs_that_were_given_to_the_loop_and_have_not_begun_when_it_ends_are_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("inturn.executor.slots.HOG_SECONDS_MAX", -1.0)  # a job each turn
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-    ran: list[str] = []
-
-    async def main() -> None:
-        executor = inturn.Executor(slots=20, error_handler=seen.handle)
-        for number in range(40):
-            key = f"key-{number % 30}"
-
-            async def job(key: str = key) -> None:
-                ran.append(key)
-
-            tickets.append(await executor.submit(key, job))
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
-    assert ran_or_was_reported(tickets, seen)
-    assert ran
-    assert len(ran) < 20
-    assert len(seen.failures) == 40 - len(ran)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_accepted_implies_run_or_reported_however_a_loop_ends_beside_threads(seed: int) -> None:
     for number in range(40):

@@ -55,26 +55,6 @@ async def test_depth_is_right_while_every_slot_is_stuck() -> None:
         assert depths() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("timeout", [0, "1ms"])
-async def test_each_job_of_a_batch_that_is_refused_counts_in_its_shard(
-    timeout: float | str,
-) -> None:
-    registry, gate = CollectorRegistry(), asyncio.Event()
-    async with Running(
-        shards=2, slots=1, queue_size=2, listeners=[ExecutorMetrics(registry)]
-    ) as executor:
-        zero, one = [keys_of_one_shard(executor, 1, shard)[0] for shard in (0, 1)]
-        await executor.submit(zero, gate.wait)
-        await executor.submit(zero, fine)
-        with pytest.raises(QueueFull):
-            await executor.submit_many([(zero, fine), (one, fine), (zero, fine)], timeout=timeout)
-        gate.set()
-    assert [
-        registry.get_sample_value(PREFIX + "queue_full_total", {"shard": shard})
-        for shard in ("0", "1")
-    ] == [2.0, 1.0]
-
-
 async def test_a_job_that_waits_to_retry_counts_as_waiting() -> None:
     """(004-19)"""
     async with Running(shards=1, base_backoff=60, max_interval=60, jitter=0) as executor:
@@ -126,29 +106,6 @@ async def test_metrics_have_their_names_and_the_label_shard(namespace: str) -> N
         assert prefix + line in text.splitlines(), text
     assert f"# TYPE {prefix}run_duration_seconds histogram" in text
     assert f"# TYPE {prefix}queue_depth gauge" in text
-
-
-async def test_several_executors_share_their_metrics() -> None:
-    """(004-21)"""
-    registry = CollectorRegistry()
-    metrics = ExecutorMetrics(registry)
-    gate = asyncio.Event()
-    async with (
-        Running(shards=1, slots=1, listeners=[metrics]) as first,
-        Running(shards=1, slots=1, listeners=[metrics]) as second,
-    ):
-        for executor in (first, second):
-            await executor.submit("one", gate.wait)
-            await executor.submit("one", fine)
-
-        def value(name: str) -> float | None:
-            return registry.get_sample_value(PREFIX + name, {"shard": "0"})
-
-        assert value("submissions_total") == 4.0
-        assert value("queue_depth") == 2.0
-        gate.set()
-    assert value("queue_depth") is None  # those that have stopped are not watched
-    assert value("run_duration_seconds_count") == 4.0
 
 
 def test_an_executor_needs_no_metrics_and_importing_inturn_imports_nothing_large() -> None:

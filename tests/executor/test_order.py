@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections import defaultdict
 
 import pytest
@@ -170,36 +169,6 @@ async def test_as_many_keys_run_at_once_as_there_are_slots_and_no_more() -> None
         await asyncio.wait_for(everyone.wait(), SECONDS_MAX)
     assert peak == 7
     assert set(free) == {0}
-
-
-async def test_as_many_threads_run_at_once_as_there_are_slots() -> None:
-    """(004-04)"""
-    together = threading.Barrier(5, timeout=SECONDS_MAX)
-    async with Running(slots=5, max_attempts=1) as executor:
-        tickets = [await executor.submit(f"key-{number}", together.wait) for number in range(5)]
-        assert sorted([await ticket.result(SECONDS_MAX) for ticket in tickets]) == [0, 1, 2, 3, 4]
-
-
-async def test_slots_are_shared_by_threads_and_loop() -> None:
-    """(004-04)"""
-    gate = threading.Event()
-    async with Running(slots=1) as executor:
-        began = threading.Event()
-
-        def on_thread() -> None:
-            began.set()
-            gate.wait(SECONDS_MAX)
-
-        async def job() -> None: ...
-
-        await executor.submit("thread", on_thread)
-        await asyncio.to_thread(began.wait, SECONDS_MAX)
-        ticket = await executor.submit("loop", job)
-        await asyncio.sleep(0.05)
-        assert not ticket.ended
-        assert executor.free_slots == 0
-        gate.set()
-        await ticket.result(SECONDS_MAX)
 
 
 async def test_ready_keys_take_turns_whatever_one_of_them_has_in_line() -> None:

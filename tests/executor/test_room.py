@@ -125,22 +125,6 @@ async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
         gate.set()
 
 
-async def test_who_gives_up_waiting_lets_those_behind_it_go_on() -> None:
-    gate = asyncio.Event()
-    async with Running(shards=1, slots=1, queue_size=3) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", fine)
-        batch = asyncio.create_task(executor.submit_many([("one", fine)] * 3, timeout="30ms"))
-        await asyncio.sleep(0)
-        single = asyncio.create_task(executor.submit("one", fine, timeout=SECONDS_MAX))
-        await asyncio.sleep(0.001)
-        assert not single.done()  # it came second
-        with pytest.raises(EnqueueTimeout):
-            await batch
-        await asyncio.wait_for(single, SECONDS_MAX)
-        gate.set()
-
-
 async def test_who_is_cancelled_while_waiting_lets_those_behind_it_go_on() -> None:
     gate = asyncio.Event()
     async with Running(shards=1, slots=1, queue_size=2, enqueue_timeout=SECONDS_MAX) as executor:
@@ -246,20 +230,3 @@ async def test_a_batch_is_accepted_whole_or_not_at_all() -> None:
         gate.set()
         for ticket in tickets:
             await ticket.result(SECONDS_MAX)
-
-
-async def test_batches_from_many_loops_all_get_in_and_none_is_split() -> None:
-    done: list[LocalTicket] = []
-    async with Running(shards=3, slots=2, queue_size=8, enqueue_timeout=SECONDS_MAX) as executor:
-
-        async def produce(who: int) -> None:
-            for number in range(40):
-                batch = [(f"key-{(who + number * one) % 11}", fine) for one in range(1, 6)]
-                done.extend(await executor.submit_many(batch))
-
-        await asyncio.gather(
-            *(asyncio.to_thread(asyncio.run, produce(who)) for who in range(4)), produce(4)
-        )
-    assert len(done) == 1_000
-    assert all(ticket.ended for ticket in done)
-    assert executor.depths() == [0, 0, 0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from inturn.executor import ExecutorSettings, Failure
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput, InvalidSetting
 from inturn.model.lane import OnDead
-from tests.executor.support import Running
 
 
 def test_without_any_setting_the_defaults_hold() -> None:
@@ -163,57 +160,6 @@ def test_an_argument_that_cannot_be_is_named(wrong: dict[str, Any]) -> None:
     """(004-20)"""
     with pytest.raises(InvalidSetting, match=f"^{next(iter(wrong))} "):
         inturn.Executor(**wrong)
-
-
-async def _async_listener(event: object) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"listeners": print}, r"^listeners must be a list, .* not <built-in function print>\.$"),
-        ({"listeners": [_async_listener]}, "^a listener must be a def, not an async def"),
-    ],
-    ids=["a function", "async"],
-)
-def test_what_cannot_listen_is_refused_when_it_is_given(
-    settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(BadInput, match=said):
-        inturn.Executor(**settings)
-
-
-def test_an_error_handler_must_be_a_plain_function() -> None:
-    async def handler(failure: object) -> None: ...
-
-    with pytest.raises(BadInput, match="def"):
-        inturn.Executor(error_handler=handler)
-    with pytest.raises(BadInput):
-        inturn.Executor(error_handler="print")  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize("permanent", [ValueError, ("ValueError",)])
-def test_permanent_must_be_a_tuple_of_classes(permanent: Any) -> None:
-    with pytest.raises(BadInput, match="permanent"):
-        inturn.Executor(permanent=permanent)
-
-
-@pytest.mark.parametrize("timeout", [-1, math.nan, "soon"])
-async def test_a_timeout_that_cannot_be_is_refused(timeout: Any) -> None:
-    gate = asyncio.Event()
-    async with Running(shards=1, slots=1, queue_size=1) as executor:
-        with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.submit("one", gate.wait, timeout=timeout)
-        with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.submit_many([("one", gate.wait)], timeout=timeout)
-        with pytest.raises(InvalidSetting, match="timeout"):
-            executor.submit_sync("one", gate.wait, timeout=timeout)
-        with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.run("one", gate.wait, timeout=timeout)
-        with pytest.raises(InvalidSetting, match="timeout"):
-            await executor.stop(timeout=timeout)
-        assert executor.keys_busy == 0
-        gate.set()
 
 
 class Local(inturn.Executor):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import threading
 import time
 import warnings
@@ -16,16 +15,13 @@ from prometheus_client import CollectorRegistry
 
 import inturn
 from inturn.executor import LocalTicket
-from inturn.executor.slots import SlotThread
 from inturn.metrics import ExecutorMetrics
 from inturn.model import events
-from inturn.model.errors import ExecutorClosed, JobCancelled, WaitsForItself
+from inturn.model.errors import ExecutorClosed, JobCancelled
 from tests.executor.support import (
     SECONDS_MAX,
     Failing,
-    Running,
     Seen,
-    ended_with,
     jump,
     waiting_thread_job,
 )
@@ -54,27 +50,6 @@ def test_stop_drains_everything_also_during_a_backoff() -> None:
         assert executor.keys_busy == 0
 
     jump(main)
-
-
-async def test_stop_drains_jobs_on_threads_too() -> None:
-    """(004-07)"""
-    ran: list[int] = []
-    executor = inturn.Executor(queue_size=1_000, base_backoff=0.01)
-    for number in range(300):
-
-        def job(number: int = number, failures: list[int] = [1] * (number % 3)) -> None:
-            if failures:
-                failures.pop()
-                raise ValueError("again")
-            ran.append(number)
-
-        await executor.submit(f"key-{number % 30}", job)
-    await executor.stop()
-    assert sorted(ran) == list(range(300))
-    for thread in threading.enumerate():
-        if thread.name.startswith("inturn-slot"):
-            thread.join(60)
-            assert not thread.is_alive()
 
 
 def test_a_drain_retries_cancels_reports_and_counts_as_usual() -> None:
@@ -188,15 +163,6 @@ async def test_stop_may_be_called_again_and_by_many() -> None:
     await executor.stop()
 
 
-async def test_stop_may_be_called_from_other_threads() -> None:
-    """(004-10)"""
-    executor = inturn.Executor()
-    for number in range(100):
-        await executor.submit(f"key-{number}", fine)
-    await asyncio.gather(*(asyncio.to_thread(asyncio.run, executor.stop()) for _ in range(4)))
-    assert executor.keys_busy == 0
-
-
 async def test_submit_after_stop_is_refused() -> None:
     """(004-10)"""
     executor = inturn.Executor()
@@ -230,18 +196,6 @@ async def test_who_waits_for_room_is_refused_by_a_stop() -> None:
     await stopping
 
 
-async def test_an_executor_that_was_never_started_stops_and_stays_closed() -> None:
-    executor = inturn.Executor()
-    await executor.stop()
-    with pytest.raises(ExecutorClosed):
-        await executor.submit("one", fine)
-
-
-def test_a_thread_without_a_loop_is_told_how_to_start() -> None:
-    with pytest.raises(ExecutorClosed, match="async with"):
-        inturn.Executor().submit_sync("one", fine)
-
-
 async def test_a_stop_that_takes_too_long_cancels_and_reports_what_is_left() -> None:
     seen = Seen()
     executor = inturn.Executor(
@@ -264,27 +218,6 @@ async def test_a_stop_that_takes_too_long_cancels_and_reports_what_is_left() -> 
         assert isinstance(ticket.error, JobCancelled), ticket
     assert len(seen.failures) == 8
     assert executor.depths() == [0, 0, 0, 0]
-
-
-async def test_stop_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "inturn.executor")
-    executor = inturn.Executor(slots=1)
-    for _ in range(3):
-        await executor.submit("one", fine)
-    await executor.stop()
-    assert "stopping: 2 jobs of 1 keys are left" in caplog.text
-    assert "stopped: everything accepted has ended" in caplog.text
-
-
-@pytest.mark.parametrize("on_thread", [False, True])
-async def test_a_job_cannot_stop_its_own_executor(on_thread: bool) -> None:
-    async with Running(max_attempts=1) as executor:
-
-        def on_threads() -> None:
-            asyncio.run(executor.stop())
-
-        ticket = await executor.submit("one", on_threads if on_thread else executor.stop)
-        assert isinstance(await ended_with(ticket), WaitsForItself)
 
 
 def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
@@ -320,24 +253,3 @@ def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
     assert {type(ticket.error) for ticket in tickets[:3]} == {JobCancelled}
     assert len(seen.failures) == sum(ticket.error is not None for ticket in tickets)
     assert len(seen.of(events.Stopped)) == 1
-
-
-async def test_a_body_that_fails_still_drains() -> None:
-    with contextlib.suppress(RuntimeError):
-        async with Running() as executor:
-            ticket = await executor.submit("one", fine)
-            raise RuntimeError("body")
-    assert ticket.value == "fine"
-
-
-async def test_threads_have_ended_when_a_stop_returns() -> None:
-    def threads() -> list[SlotThread]:
-        return [one for one in threading.enumerate() if isinstance(one, SlotThread)]
-
-    before = set(threads())
-    async with Running(slots=4) as executor:
-        for key in "abcd":
-            await executor.submit(key, lambda: time.sleep(0.01))
-        await executor.barrier("a")
-        assert set(threads()) - before
-    assert not set(threads()) - before

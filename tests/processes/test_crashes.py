@@ -64,24 +64,6 @@ def test_work_goes_on_at_once_when_a_killed_worker_is_started_again(place: Place
     assert [one.pid for one in place.effects("ended")] == [second.pid] * 2
 
 
-def test_a_job_longer_than_its_lease_is_not_stolen(place: Place) -> None:
-    """It is prolonged on the loop, on a thread, while the loop is blocked. (001-04)"""
-    first = place.work(*LASTING)
-    place.submit(hold.call("async"), hold_thread.call("thread"))
-    place.began("async")
-    place.began("thread")
-    place.submit(hold_loop.call("blocked"))
-    place.began("blocked")
-    second = place.work(*LASTING)
-    for _ in range(3):
-        place.until_prolonged()
-    place.let_end("async", "thread", "blocked")
-    place.until_done()
-    assert [one.pid for one in place.effects("began")] == [first.pid] * 3
-    assert [one.pid for one in place.effects("ended")] == [first.pid] * 3
-    assert not first.events("leases_lost") + second.events("leases_lost")
-
-
 def test_a_job_that_blocks_its_loop_for_longer_than_its_lease_is_not_stolen(
     place: Place,
 ) -> None:

@@ -59,17 +59,6 @@ def test_a_worker_whose_loop_is_blocked_is_not_well(sqlite_place: Place) -> None
     assert not file.exists()
 
 
-def test_a_worker_that_is_busy_is_well(sqlite_place: Place) -> None:
-    port = free_port()
-    sqlite_place.work(*BRIEF, "--concurrency", "1", "--health-port", str(port))
-    sqlite_place.submit(hold.call("h"))
-    sqlite_place.began("h")
-    until_status(port, 200)
-    time.sleep(3.0)  # longer than a worker of its lease may be silent
-    until_status(port, 200)
-    assert not sqlite_place.effects("ended")
-
-
 def test_a_crew_is_well_when_all_of_it_is(sqlite_place: Place) -> None:
     port = free_port()
     sqlite_place.work("--processes", "2", "--health-port", str(port))

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from inturn.model.worker import WorkerView
-from tests.processes.jobs import count, hold, hold_loop, hold_thread, leave
+from tests.processes.jobs import count, hold, hold_thread, leave
 from tests.processes.support import PATIENT, Place, is_gone, until
 
 
@@ -106,28 +106,6 @@ def test_processes_whose_parent_is_killed_finish_and_end(sqlite_place: Place) ->
     until(lambda: is_gone(holder))
     assert place.left() == 0
     assert [one.pid for one in place.effects("ended")] == [holder]
-
-
-def test_processes_whose_parent_is_killed_give_back_what_does_not_end(sqlite_place: Place) -> None:
-    place = sqlite_place
-    crew = place.work("--processes", "2", "--lease", "3s")
-    views = members(place, 2)
-    place.submit(hold.call("async"), hold_thread.call("thread"))
-    place.began("async")
-    place.began("thread")
-    place.submit(hold_loop.call("blocked"))
-    place.began("blocked")
-    crew.kill()
-    until(lambda: all(is_gone(view.pid) for view in views))
-    assert place.effects("ended") == []
-    assert {one.name for one in place.effects("cancelled")} <= {"async"}
-    second = place.work("--lease", "3s", "--sweep", "500ms")
-    for name in ("async", "thread", "blocked"):
-        place.let_end(name)
-    place.until_done()
-    assert {(one.name, one.pid) for one in place.effects("ended")} == {
-        (name, second.pid) for name in ("async", "thread", "blocked")
-    }
 
 
 def test_several_processes_drain_a_store_together(sqlite_place: Place) -> None:

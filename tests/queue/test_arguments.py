@@ -242,33 +242,11 @@ def test_a_payload_that_no_longer_fits_says_what_to_do(app: App, payload: str, s
         send.arguments.decode(payload)
 
 
-def test_errors_name_a_job_as_it_is_known_in_the_store(app: App) -> None:
-    @app.job(kind="send")
-    def send_second_version(to: str) -> None: ...
-
-    name = r"job 'send' \(function 'send_second_version'\)"
-    with pytest.raises(PayloadMismatch, match=f"does not fit {name}: ") as caught:
-        send_second_version.arguments.decode('{"to": 5}')
-    assert caught.value.kind == "send"
-    with pytest.raises(BadInput, match=f"^{name}: to must be"):
-        send_second_version.call(5)  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match=f"^{name}: missing"):
-        send_second_version.call()  # type: ignore[call-arg]
-
-
 def test_a_job_that_came_without_a_payload_has_no_arguments(app: App) -> None:
     @app.job
     def sweep(deep: bool = False) -> None: ...
 
     assert sweep.arguments.decode("null") == sweep.arguments.decode("{}") == ([], {})
-
-
-def test_a_model_that_refuses_its_payload_is_a_mismatch(app: App) -> None:
-    @app.job
-    def send(model: Model) -> None: ...
-
-    with pytest.raises(PayloadMismatch, match="Input should be an object"):
-        send.arguments.decode('{"model": 1}')
 
 
 def test_what_cannot_be_a_job_is_refused_where_it_is_declared(app: App) -> None:

@@ -8,14 +8,12 @@ from contextlib import asynccontextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from inturn import App, Call, Executor
-from inturn.model.errors import BadInput, UnknownDependency
-from inturn.model.events import Accepted
+from inturn.model.errors import BadInput
 from inturn.testing import private
 
 MEMORY = "sqlite:///:memory:"
@@ -46,13 +44,6 @@ async def test_a_call_of_an_app_on_another_store_is_refused_and_so_are_those_wit
                 await app.submit_many([*own, call])
         assert (await app.run(lambda store: store.jobs())).rows == ()
         assert len(await app.submit_many(own)) == len(await other.submit_many(foreign)) == 2
-
-
-async def test_apps_on_one_store_submit_together(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'work.db'}"
-    async with App(url) as app, App(url) as other:
-        accepted = await app.submit_many([*calls(app), *calls(other)])
-        assert len((await other.run(lambda store: store.jobs())).rows) == len(accepted) == 4
 
 
 async def test_an_app_in_a_sandbox_takes_the_calls_that_were_made_before() -> None:
@@ -124,27 +115,3 @@ async def test_a_call_that_was_submitted_in_a_transaction_stays_the_same_job(
         assert first.id == again.id == one.id
         rows = (await app.run(lambda store: store.jobs())).rows
         assert [row.job.id for row in rows] == [other.id, one.id]
-
-
-async def test_a_call_that_was_not_accepted_may_be_submitted_again() -> None:
-    async with App(MEMORY) as app:
-        [one, _] = calls(app)
-        waits = app.jobs["answer"].using(after=[uuid4()]).call(3)
-        with pytest.raises(UnknownDependency):
-            await app.submit_many([one, waits])
-        [ticket] = await app.submit_many([one])
-        assert ticket.id == one.id
-
-
-async def test_an_executor_with_a_store_refuses_a_call_that_it_has_accepted() -> None:
-    app = App(MEMORY)
-    [one, _] = calls(app)
-    heard: list[object] = []
-    async with Executor(app=app, listeners=[heard.append]) as executor:
-        ticket = await executor.submit("k", one)
-        for _ in range(2):
-            with pytest.raises(BadInput, match="was submitted before"):
-                await executor.submit("k", one)
-        assert await ticket.result() == 1
-        assert sum(isinstance(event, Accepted) for event in heard) == 1
-    await app.close()

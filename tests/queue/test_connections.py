@@ -15,7 +15,6 @@ import pytest
 from inturn.model.errors import BadInput, StoreError
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
-from inturn.store.store import Store
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until
 
@@ -143,78 +142,10 @@ def test_an_app_may_be_closed_while_others_submit(app: App) -> None:
         assert asyncio.run(waiting(app)) == sum(counts[:4])
 
 
-async def test_a_store_is_closed_when_the_last_call_that_was_under_way_ends(
-    migrated_url: str,
-) -> None:
-    app = App(migrated_url)
-    is_begun, may_go_on = asyncio.Event(), asyncio.Event()
-
-    async def slowly(store: Store) -> Store:
-        is_begun.set()
-        await may_go_on.wait()
-        await store.queues()
-        return store
-
-    calling = asyncio.create_task(app.run(slowly))
-    await is_begun.wait()
-    await app.close()
-    assert await waiting(app) == 0  # on another
-    may_go_on.set()
-    store = await calling
-    with pytest.raises(StoreError, match="not open"):
-        await store.queues()
-    await app.close()
-
-
-async def test_context_variables_are_seen_where_a_call_runs_and_a_cancel_reaches_it(
-    app: App,
-) -> None:
-    await app.open()
-    is_begun, is_cancelled = threading.Event(), threading.Event()
-
-    async def look(_: Store) -> str:
-        return said.get()
-
-    async def hang(_: Store) -> None:
-        is_begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            is_cancelled.set()
-
-    async def elsewhere() -> str:
-        said.set("hello")
-        calling = asyncio.create_task(app.run(hang))
-        await asyncio.to_thread(is_begun.wait, HANG_SECONDS)
-        calling.cancel()
-        await asyncio.wait([calling])
-        return await app.run(look)
-
-    def sync() -> str:
-        said.set("sync")
-        return app.sync(app.run(look))
-
-    assert await asyncio.to_thread(asyncio.run, elsewhere()) == "hello"
-    assert is_cancelled.wait(HANG_SECONDS)
-    assert await asyncio.to_thread(sync) == "sync"
-
-
 def test_a_worker_runs_what_the_same_process_submitted_before_without_a_loop(app: App) -> None:
     ticket = app.jobs["send"].submit_sync(7)
     asyncio.run(Worker(app).run(until_empty=True))
     assert app.sync(ticket.result(timeout=HANG_SECONDS)) == 7
-
-
-async def test_workers_on_several_loops_have_a_store_each(app: App) -> None:
-    here = Worker(app)
-    working = asyncio.create_task(here.run())
-    for n in range(2):
-        ticket = await app.jobs["send"].submit(n)
-        await asyncio.to_thread(asyncio.run, Worker(app).run(until_empty=True))
-        assert await ticket.result(timeout=HANG_SECONDS) == n
-    here.stop()
-    await working
-    await app.close()
 
 
 async def test_a_handler_that_closes_its_app_does_not_close_it_under_the_worker(url: str) -> None:
@@ -238,18 +169,6 @@ async def test_a_handler_that_closes_its_app_does_not_close_it_under_the_worker(
         worker.stop()
         await working
     with pytest.raises(StoreError, match="not open"):  # when the worker ended, as it was told to
-        await store.queues()
-
-
-async def test_an_app_is_closed_when_the_last_has_left_who_kept_it_open(migrated_url: str) -> None:
-    app = App(migrated_url)
-    async with app.keep_open():
-        async with app.keep_open():
-            store = await app.lend()
-            await app.close()
-        assert await store.queues() == []
-        assert await app.lend() is store
-    with pytest.raises(StoreError, match="not open"):
         await store.queues()
 
 

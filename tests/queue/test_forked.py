@@ -59,34 +59,9 @@ print(code, app.sync(waiting()))
 app.sync(app.close())
 """
 
-ASYNC_PARENT = """
-async def main():
-    await app.migrate()
-    async with app:
-        await note.submit("the parent, before")
-        code = in_child(submitted)
-        await note.submit("the parent, after")
-        print(code, await waiting())
-asyncio.run(main())
-"""
-
-CLOSED_BEFORE = """
-app.sync(app.migrate())
-note.submit_sync("the parent, before")
-app.sync(app.close())
-code = in_child(submitted)
-note.submit_sync("the parent, after")
-print(code, app.sync(waiting()))
-app.sync(app.close())
-"""
-
 
 def test_a_child_submits_on_postgresql_while_its_parent_goes_on(postgres_url: str) -> None:
     assert run(SYNC_PARENT, postgres_url) == "0 3\n"
-
-
-def test_a_child_of_async_code_submits_on_postgresql(postgres_url: str) -> None:
-    assert run(ASYNC_PARENT, postgres_url) == "0 3\n"
 
 
 def test_a_child_may_not_use_a_file_that_was_open_at_the_fork(tmp_path: Path) -> None:
@@ -94,15 +69,3 @@ def test_a_child_may_not_use_a_file_that_was_open_at_the_fork(tmp_path: Path) ->
     assert said.startswith("StoreError: ")
     assert "was open in the process that this one was forked from" in said
     assert said.endswith("1 2\n")
-
-
-def test_a_child_may_not_open_such_a_file_by_another_app_or_name(tmp_path: Path) -> None:
-    (tmp_path / "other.db").symlink_to(tmp_path / "work.db")
-    other = f"other = App('sqlite:///{tmp_path / 'other.db'}')"
-    program = SYNC_PARENT.replace("submitted", "lambda: other.sync(other.migrate())")
-    said = run(f"{other}\n{program}", f"sqlite:///{tmp_path / 'work.db'}")
-    assert "was open in the process that this one was forked from" in said
-
-
-def test_a_child_may_use_a_file_that_was_closed_before_the_fork(tmp_path: Path) -> None:
-    assert run(CLOSED_BEFORE, f"sqlite:///{tmp_path / 'work.db'}") == "0 3\n"

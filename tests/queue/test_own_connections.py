@@ -24,9 +24,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from inturn.model.errors import BadInput, QueueFull, StoreError
+from inturn.model.errors import BadInput, StoreError
 from inturn.model.job import JobState
-from inturn.model.lane import QueueSettings
 from inturn.queue.app import App
 from inturn.queue.job import Job
 from inturn.store.store import Store
@@ -299,31 +298,6 @@ async def test_an_async_connection_is_refused_where_nothing_awaits(
     assert await stored(app) == (1, [])
 
 
-@pytest.mark.parametrize("door", [*ASYNC_DOORS, *(f"{name}, sync" for name in SYNC_DOORS)])
-async def test_what_the_store_refuses_is_told_as_ever(
-    app: App, send: Job[..., None], door: str
-) -> None:
-    await app.run(lambda store: store.configure("mail", QueueSettings(depth_max=1)))
-
-    async def too_many() -> None:
-        if door in ASYNC_DOORS:
-            async with ASYNC_DOORS[door](app.url) as (connection, _):
-                calls = [send.call("a", "one"), send.call("a", "two")]
-                await app.submit_many(calls, connection=connection)
-        else:
-            await asyncio.to_thread(too_many_sync)
-
-    def too_many_sync() -> None:
-        with SYNC_DOORS[door.removesuffix(", sync")](app.url) as (connection, _):
-            calls = [send.call("a", "one"), send.call("a", "two")]
-            app.submit_many_sync(calls, connection=connection)
-
-    with pytest.raises(QueueFull) as refused:
-        await too_many()
-    assert (refused.value.queue, refused.value.depth_max, refused.value.added) == ("mail", 1, 2)
-    assert await stored(app) == (0, [])
-
-
 async def test_a_new_queue_is_made_apart_from_the_transaction(
     app: App, send: Job[..., None]
 ) -> None:
@@ -336,20 +310,6 @@ async def test_a_new_queue_is_made_apart_from_the_transaction(
 
     await asyncio.to_thread(submit)
     assert len((await stored(app))[1]) == 2
-
-
-async def test_a_job_that_is_there_already_spoils_the_transaction(
-    app: App, send: Job[..., None]
-) -> None:
-    call = send.call("a", "one")
-    await app.submit_many([call])
-
-    def again() -> None:
-        with of_psycopg_sync(app.url) as (connection, _):
-            app.submit_many_sync([call], connection=connection)
-
-    with pytest.raises(StoreError, match="accepted before"):
-        await asyncio.to_thread(again)
 
 
 async def test_what_is_no_connection_is_refused(app: App, send: Job[..., None]) -> None:

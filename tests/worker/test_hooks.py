@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -142,33 +141,6 @@ async def test_around_surrounds_each_attempt_and_sees_how_it_ends(app: App, is_a
         *("outer 1", "inner work", "outer saw boom"),
         *("outer 2", "inner work", "outer ends"),
     ]
-
-
-async def test_a_def_inside_around_is_ended_at_its_timeout_too(app: App) -> None:
-    seen: list[BaseException] = []
-
-    @app.around
-    async def around(ctx: Context) -> AsyncIterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            seen.append(error)
-            raise
-
-    @app.job(timeout=0.2, retry=ONCE)
-    def spins() -> None:
-        while True:
-            time.sleep(0.001)
-
-    @app.job(timeout=0.2, retry=ONCE)
-    async def waits() -> None:
-        await asyncio.sleep(30)
-
-    async with working(app):
-        for job in (spins, waits):
-            with pytest.raises(JobFailed, match=r"TimeoutError: it took longer than 0\.2 s"):
-                await (await job.submit()).result(timeout=60)
-    assert len(seen) == 2
 
 
 async def test_what_fails_around_an_attempt_fails_the_attempt(app: App) -> None:

@@ -5,13 +5,12 @@ Promise P13 of ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
 import pytest
 
-from inturn.model.errors import BadInput, QueueFull, StoreError, UnknownJob
+from inturn.model.errors import BadInput, QueueFull, UnknownJob
 from inturn.model.job import JobState
 from inturn.model.lane import QueueSettings
 from inturn.policy.retry import RetryPolicy
@@ -60,25 +59,6 @@ async def test_a_job_whose_transaction_says_retry_keeps_its_rows_and_runs_again(
     assert await notes(app) == [f"{n}, attempt {attempt}" for n, attempt in ran]
     counts = worker.record.counts
     assert (counts.done, counts.failed, counts.lost) == (3, 2, 0)
-
-
-async def test_a_job_without_a_key_may_say_retry(app: App) -> None:
-    attempts: list[int] = []
-
-    @app.job
-    async def work(ctx: Context) -> None:
-        attempts.append(ctx.attempt)
-        async with ctx.transaction() as t:
-            t.verdict = Retry(0.0, "later", counted=False)
-            if len(attempts) == 3:
-                t.verdict = Retry(60.0, "not yet")
-
-    async with working(app):
-        ticket = await work.submit()
-        await until(lambda: is_in(ticket, JobState.RETRYING))
-    view = await ticket.status()
-    assert attempts == [1, 1, 1]
-    assert [error.error for error in view.errors][-1] == "not yet"
 
 
 async def test_a_job_whose_transaction_says_bury_is_dead_and_keeps_its_rows(app: App) -> None:
@@ -175,18 +155,3 @@ async def test_what_is_refused_at_the_commit_undoes_all_of_it(app: App) -> None:
     await first.cancel()
     await submit()  # the call was not submitted before
     assert await notes(app) == ["gone"]
-
-
-async def test_a_transaction_that_is_over_takes_nothing_more(app: App) -> None:
-    async with app.transaction() as t:
-        await t.open_gate("one", 3)
-    [queue] = await app.run(lambda store: store.queues())
-    assert queue.gate == 3
-    lates: list[Coroutine[Any, Any, Any]] = [
-        t.open_gate("one", 4),
-        t.execute("select 1"),
-        t.submit_many([]),
-    ]
-    for late in lates:
-        with pytest.raises(StoreError, match="over"):
-            await late

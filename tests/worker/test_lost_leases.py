@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,6 @@ from inturn.model.worker_events import LeasesLost, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker import heartbeat, prefetch, suspects
-from inturn.worker.worker import Worker
 from tests.worker.conftest import take_for_good, take_leases, until, working
 from tests.worker.test_processes import is_alive, jobs  # noqa: F401
 
@@ -157,62 +154,6 @@ async def test_who_has_settled_in_its_own_transaction_may_go_on(app: App) -> Non
     assert saw == [False]
     assert losses(told) == []
     assert (worker.record.counts.done, worker.record.counts.lost) == (1, 0)
-
-
-@pytest.mark.parametrize("is_heard", [True, False], ids=["heard", "unheard"])
-async def test_a_lease_lost_at_the_commit_is_told_and_counted_once(
-    app: App, is_heard: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if not is_heard:
-        monkeypatch.setattr(heartbeat, "BEAT_SECONDS_MAX", 3_600.0)
-    told: list[WorkerEvent] = []
-    tokens: list[int] = []
-
-    async def lose() -> None:
-        await take_leases(app)
-        if is_heard:
-            await until(lambda: tokens[0] not in tokens_held(worker), SECONDS_MAX)
-
-    @app.job(attempts=2)
-    async def work(ctx: Context) -> None:
-        tokens.append(ctx.token)
-        if len(tokens) == 1:
-            await settle_after(app, lose)
-        async with ctx.transaction():
-            pass
-
-    async with working(app, concurrency=1, listeners=[told.append], **LEASE) as worker:
-        ticket = await work.submit()
-        await ticket.result(timeout=SECONDS_MAX)
-        await until(lambda: worker.running == 0, SECONDS_MAX)
-    assert len(tokens) == 2
-    assert losses(told) == [(1, 0, 0)]
-    counts = worker.record.counts
-    assert (counts.done, counts.lost, counts.failed, counts.released) == (1, 1, 0, 0)
-    assert "the lease of 1 job ran out" in caplog.text
-
-
-async def settle_after(app: App, act: Callable[[], Awaitable[None]]) -> None:
-    """Let the next transaction do something when it is about to settle, before anything else."""
-    store: Any = await app.lend()
-    transaction = store.transaction
-
-    class Late:
-        async def apply(self, change: Any) -> Any:
-            await act()
-            async with transaction() as t:
-                return await t.apply(change)
-
-    @asynccontextmanager
-    async def opens_late() -> AsyncIterator[Any]:
-        store.transaction = transaction
-        yield Late()
-
-    store.transaction = opens_late
-
-
-def tokens_held(worker: Worker) -> list[int]:
-    return [lease.token for lease in worker.runs.leases()]
 
 
 async def beaten(app: App, *, times: int) -> None:

@@ -96,26 +96,6 @@ async def test_what_ends_programs_is_a_failed_attempt_and_no_more(
     await app.close()
 
 
-async def test_a_handler_that_cancels_its_own_task_has_failed(app: App) -> None:
-    began = 0
-
-    @app.job(retry=RetryPolicy(attempts_max=2, base_seconds=0.0))
-    async def work(n: int) -> None:
-        nonlocal began
-        began += n
-        if n:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-        await asyncio.sleep(60 * n)
-
-    async with working(app, concurrency=1):
-        with pytest.raises(JobFailed, match="2 times, the last time: CancelledError: the handler"):
-            await (await work.submit(1)).result(timeout=60)
-        await (await work.submit(0)).result(timeout=60)
-    assert began == 2
-
-
 @pytest.mark.parametrize("after", [-5.0, float("nan")])
 async def test_a_time_to_come_back_that_cannot_be_does_not_end_the_worker(
     app: App, after: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import signal
@@ -20,7 +19,7 @@ import pytest_asyncio
 from inturn.model.errors import BadInput, JobFailed, ResultLost
 from inturn.model.job import JobState
 from inturn.queue.app import App
-from inturn.worker import process_pool, suspects
+from inturn.worker import suspects
 from inturn.worker import worker as worker_module
 from inturn.worker.worker import Worker
 from tests.worker.conftest import take_leases, until, working
@@ -80,28 +79,6 @@ async def test_as_many_children_as_run_at_once_and_no_more(jobs: ModuleType) -> 
         tickets = [await jobs.where.submit(n) for n in range(30)]
         pids = {(await ticket.result(timeout=60))[1] for ticket in tickets}
     assert 1 <= len(pids) <= 3
-
-
-async def test_a_child_without_work_is_ended(
-    jobs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_pool, "IDLE_SECONDS", 0.2)
-    async with working(jobs.app):
-        _, pid = await result_of(jobs.where, 1)
-        await until(lambda: not is_alive(pid))
-        _, other = await result_of(jobs.where, 1)
-        assert other != pid
-
-
-async def test_a_child_that_died_while_it_was_idle_is_given_no_job(jobs: ModuleType) -> None:
-    async with working(jobs.app, concurrency=1) as worker:
-        _, pid = await result_of(jobs.where, 1)
-        os.kill(pid, signal.SIGKILL)
-        await until(lambda: not Path(f"/proc/{pid}").exists())
-        await asyncio.sleep(0.2)  # it was waited for, which is told to this loop
-        _, other = await result_of(jobs.where, 1)
-        assert other != pid
-        assert worker.record.counts.failed == 0
 
 
 async def test_a_suspect_waits_until_its_worker_is_empty_though_it_has_a_process(

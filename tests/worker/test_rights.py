@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from inturn.model.errors import NoRights, SchemaTooNew, StoreError, StoreUnavailable
+from inturn.model.errors import NoRights, StoreError, StoreUnavailable
 from inturn.model.worker_events import StoreTroubled, WorkerEvent
 from inturn.queue.app import App
-from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working
 
 
@@ -28,30 +26,6 @@ class Guarded:
             self.refused += 1
             raise self.error
         return await self._verb(*arguments, **options)
-
-
-@pytest.mark.parametrize("error", [NoRights("no"), SchemaTooNew(9, 8)], ids=["rights", "version"])
-async def test_a_worker_that_could_never_use_its_store_ends(
-    app: App, error: StoreError, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(type(app.spare_store()), "beat", refuse)
-    said: list[str] = []
-
-    @app.on_stop
-    def stop() -> None:
-        said.append("stop")
-
-    @app.job
-    async def work() -> None: ...
-
-    async with asyncio.timeout(60):
-        with pytest.raises(type(error)):
-            async with Worker(app).begun():
-                said.append("began")
-    assert said == ["stop"]
 
 
 async def test_a_worker_that_could_use_its_store_waits_for_its_rights(

@@ -168,19 +168,3 @@ async def test_a_transaction_in_a_lane_waits_until_the_jobs_before_it_are_settle
     assert entered == [1]
     assert [(await ticket.status()).state for ticket in tickets] == [JobState.DONE] * 2
     await runs.slots.end()
-
-
-async def test_who_waits_for_what_a_lost_lease_will_not_settle_waits_no_more(app: App) -> None:
-    @app.job
-    async def work() -> None: ...
-
-    await work.using(key="a").submit()
-    run = (await runs_of(app)).take(await claim_all(app, 1))
-    async with asyncio.timeout(SECONDS_MAX):
-        await run.all_settled()  # nothing is owed
-        run.owed += 1
-        waiting = asyncio.create_task(run.all_settled())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        run.lose()
-        await waiting

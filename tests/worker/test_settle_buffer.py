@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from inturn.model import bounds
 from inturn.model.errors import StoreUnavailable
 from inturn.model.job import JobState
 from inturn.policy.retry import RetryPolicy
@@ -24,26 +22,6 @@ from tests.postgres_server import PostgresServer
 from tests.worker.conftest import prolonged, until, working
 
 JOBS, SLOTS, SIZE, UNSETTLED_MAX, CALL_MAX = 200, 10, 1_000, 20_000, 5_000
-
-
-@pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
-async def test_results_that_are_too_much_for_one_call_are_told_in_several(
-    app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bounds, "SETTLE_CHARS_MAX", 2_500)
-    monkeypatch.setattr(settle_buffer, "CALL_CHARS_MAX", 2_500)
-    ran: list[int] = []
-
-    @app.job
-    async def work(n: int) -> str:
-        ran.append(n)
-        return "x" * 1_000
-
-    async with working(app):
-        tickets = await app.submit_many([work.using(key=key).call(n) for n in range(30)])
-        for ticket in tickets:
-            assert await ticket.result(timeout=60) == "x" * 1_000
-    assert sorted(ran) == list(range(30))
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -84,60 +62,6 @@ async def test_a_store_that_took_it_and_did_not_say_so_is_not_told_twice(
             await ticket.result(timeout=60)
     assert lost > 0
     assert (ran if key else sorted(ran)) == list(range(60))
-
-
-@pytest.mark.parametrize("is_async", [True, False], ids=["async def", "def"])
-async def test_completions_are_settled_together_and_wait_for_nothing_else(
-    app: App, is_async: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Jobs that end at once are told in a few calls, with nothing to wake the worker but them."""
-    monkeypatch.setattr(worker, "POLL_SECONDS", 3_600.0)
-    may_end, threads_may_end, never = asyncio.Event(), threading.Event(), asyncio.Event()
-    begun = 0
-    told: list[int] = []
-
-    async def on_loop() -> None:
-        nonlocal begun
-        begun += 1
-        await may_end.wait()
-
-    def on_thread() -> None:
-        nonlocal begun
-        begun += 1
-        assert threads_may_end.wait(60)
-
-    work: Any = app.job(on_loop if is_async else on_thread)
-
-    @app.job
-    async def goes_on() -> None:
-        nonlocal begun
-        begun += 1
-        await never.wait()
-
-    store: Any = await app.lend()
-
-    def counting(verb: Callable[..., Any]) -> Callable[..., Any]:
-        async def call(settlements: Any, *arguments: Any, **options: Any) -> Any:
-            answer = await verb(settlements, *arguments, **options)
-            told.append(sum(len(one.outcomes) for one in settlements))
-            return answer
-
-        return call
-
-    monkeypatch.setattr(store, "settle", counting(store.settle))
-    monkeypatch.setattr(store, "turn", counting(store.turn))
-    async with working(app, concurrency=51, lease_seconds=3_600, sweep_seconds=3_600):
-        try:
-            await app.submit_many([goes_on.call(), *(work.call() for _ in range(50))])
-            await until(lambda: begun == 51, 60)
-            assert told == []
-            may_end.set()
-            threads_may_end.set()
-            await until(lambda: sum(told) == 50, 60)
-            assert len(told) <= (2 if is_async else 25)
-        finally:
-            threads_may_end.set()
-            never.set()
 
 
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
@@ -260,37 +184,6 @@ async def test_what_failed_is_looked_for_when_it_is_due_and_not_only_by_the_next
         await until(lambda: attempts == [1, 2])
 
 
-async def test_a_slow_lane_lets_what_is_more_urgent_pass(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (runs, step):
-        monkeypatch.setattr(module, "SLOW_SECONDS", 0.1)
-    ran: list[str] = []
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    @app.job
-    async def work(name: str) -> None:
-        ran.append(name)
-        begun.set()
-        await may_end.wait()
-        await asyncio.sleep(0.2)
-
-    async with working(app, concurrency=1) as one:
-        await until(lambda: _seen(app, one.name))
-        one.steps.prefetch.ended_per_second = 10_000.0
-        lane = work.using(key="a")
-        tickets = await app.submit_many([lane.call(f"slow {n}") for n in range(6)])
-        await begun.wait()
-        one.steps.prefetch.ended_per_second = 0.0  # it claims nothing while its slot is taken
-        urgent = await work.using(key="b", priority=50).submit("urgent")
-        may_end.set()
-        for ticket in [*tickets, urgent]:
-            await ticket.result(timeout=60)
-    assert ran.index("urgent") <= 2
-    ran.remove("urgent")
-    assert ran == [f"slow {n}" for n in range(6)]
-
-
 @pytest.mark.parametrize("key", [None, "a"], ids=["unkeyed", "keyed"])
 async def test_nothing_more_starts_while_large_results_wait_to_be_settled(
     app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
@@ -333,7 +226,3 @@ async def test_nothing_more_starts_while_large_results_wait_to_be_settled(
     assert max(calls) <= CALL_MAX
     assert (ran if key else sorted(ran)) == list(range(JOBS))
     assert one.record.counts.released > 0
-
-
-async def _seen(app: App, name: str) -> bool:
-    return name in {view.id for view in await app.run(lambda store: store.workers())}

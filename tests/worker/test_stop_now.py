@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +13,6 @@ from inturn.model.job import JobState
 from inturn.model.worker_events import AttemptFailed, Died, WorkerEvent
 from inturn.policy.retry import Reject, RetryPolicy
 from inturn.queue.app import App
-from inturn.store.delegate import StoreDelegate
 from inturn.worker import record, step, stop
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until
@@ -142,88 +140,6 @@ async def test_listeners_hear_what_failed_and_what_died(app: App) -> None:
         ("l", 3, "Died"),
     ]
     assert (worker.record.counts.failed, worker.record.counts.dead) == (2, 2)
-
-
-class Late(StoreDelegate):
-    """A store whose answers to a claim take their time to arrive."""
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.has_claimed = asyncio.Event()
-
-    async def claim(self, queue: str, **options: Any) -> Any:
-        return await self._late(await self._store.claim(queue, **options))
-
-    async def turn(self, settlements: Any, queue: str, **options: Any) -> Any:
-        return await self._late(await self._store.turn(settlements, queue, **options))
-
-    async def _late(self, claims: Any) -> Any:
-        if claims:
-            self.has_claimed.set()
-            await asyncio.sleep(0.2)
-        return claims
-
-
-async def test_what_was_claimed_while_its_worker_was_cancelled_is_given_back(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @app.job(attempts=1)
-    async def work() -> None: ...
-
-    store = Late(await app.lend())
-
-    async def lend() -> Any:
-        return store
-
-    monkeypatch.setattr(app, "lend", lend)
-    ticket = await work.submit()
-    running = asyncio.create_task(Worker(app).run())
-    await store.has_claimed.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    view = await ticket.status()
-    assert (view.state, view.attempt) == (JobState.WAITING, 0)
-
-
-@pytest.mark.parametrize("how", ["stop", "stop_now", "cancel"])
-async def test_nothing_of_a_worker_goes_on_when_its_handlers_have_ended(app: App, how: str) -> None:
-    may_end, begun = threading.Event(), threading.Event()
-
-    @app.job
-    def work() -> None:
-        begun.set()
-        may_end.wait(60)
-
-    def slots() -> set[threading.Thread]:
-        return {one for one in threading.enumerate() if one.name.startswith("inturn-slot")}
-
-    before = slots()
-    await work.submit()
-    worker = Worker(app)
-    running = asyncio.create_task(worker.run())
-    await until(begun.is_set)
-    if how == "cancel":
-        running.cancel()
-    else:
-        getattr(worker, how)()
-    if how == "stop":
-        may_end.set()
-    await asyncio.wait([running], timeout=60)
-    may_end.set()
-    await until(lambda: not slots() - before)
-    await until(lambda: not [one for one in asyncio.all_tasks() if "inturn" in one.get_name()])
-
-
-async def test_a_worker_may_be_told_to_stop_before_it_has_a_store(app: App) -> None:
-    told: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about))
-    worker = Worker(app)
-    running = asyncio.create_task(worker.run())
-    await asyncio.sleep(0)
-    worker.stop()
-    await running
-    assert not told
 
 
 async def test_what_runs_when_its_event_loop_ends_is_given_back_and_no_attempt_counted(

@@ -14,7 +14,6 @@ import pytest
 from inturn.model.job import JobState, NewJob
 from inturn.model.worker_events import BuriedDeadly, WorkerEvent
 from inturn.queue.app import App
-from inturn.queue.context import Context
 from inturn.worker import suspects
 from inturn.worker.runs import Run
 from inturn.worker.suspects import ASK_SECONDS, EMPTY_SECONDS, Suspects
@@ -40,24 +39,6 @@ SCRIPT = """
 
     if __name__ == "__main__":
         asyncio.run(inturn.Worker(app, lease_seconds=1.5, sweep_seconds=0.3, concurrency=20).run())
-"""
-
-
-SCRIPT_WITH_PROCESS = """
-    import os, signal, time
-    import inturn
-    from inturn.worker import suspects
-
-    suspects.ASK_SECONDS = 0.2
-    app = inturn.App()
-
-    @app.job(attempts=1, process=True)
-    def suspect() -> None:
-        time.sleep(1)
-
-    @app.job(attempts=1)
-    def poison() -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -112,25 +93,6 @@ async def deaths_until_settled(app: App, *command: str) -> int:
     return deaths
 
 
-async def test_a_job_in_a_process_is_not_blamed_for_what_ran_in_its_worker(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(001-06)"""
-    monkeypatch.setenv("INTURN_STORE", url)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "program.py").write_text(textwrap.dedent(SCRIPT_WITH_PROCESS))
-    app = App(url)
-    await claim_and_vanish(app, 1)
-    await take_leases(app, worker="gone")
-    await app.run(lambda store: store.enqueue([NewJob(kind="poison", attempts_max=1)]))
-    work = ["work", "program:app", "--lease", "1500ms", "--sweep", "300ms"]
-    deaths = await deaths_until_settled(app, sys.executable, "-m", "inturn", *work)
-    [letter] = (await app.run(lambda store: store.dead_letters())).rows
-    assert letter.job.kind == "poison"
-    assert deaths == 2, "once in company, which does not count, and once alone"
-    await app.close()
-
-
 async def claim_and_vanish(app: App, count: int) -> None:
     """Let someone claim jobs of kind ``suspect`` who will not be heard of again."""
     new = [NewJob(kind="suspect", payload="{}", attempts_max=1) for _ in range(count)]
@@ -171,26 +133,6 @@ async def test_nothing_runs_beside_a_suspect(app: App, monkeypatch: pytest.Monke
         await until(lambda: ran.count("suspect") == 3 and ran.count("work") == 30)
     assert beside
     assert all(one == ["suspect"] for one in beside)
-
-
-async def test_a_worker_goes_on_after_a_suspect_that_settled_itself(app: App) -> None:
-    """With its own transaction it is done at its commit, and nobody has to be told."""
-    ran: list[str] = []
-
-    @app.job
-    async def suspect(ctx: Context) -> None:
-        async with ctx.transaction():
-            ran.append("suspect")
-
-    @app.job
-    async def work() -> None:
-        ran.append("work")
-
-    await claim_and_vanish(app, 3)
-    await take_leases(app, worker="gone")
-    async with working(app, concurrency=5):
-        await until(lambda: ran.count("suspect") == 3)
-        await (await work.submit()).result(timeout=60)
 
 
 async def test_a_long_job_neither_is_disturbed_by_a_suspect_nor_holds_up_the_rest(
@@ -294,21 +236,6 @@ def test_patience_grows_while_a_suspect_is_there_and_no_longer() -> None:
 def suspect_run(queue: str) -> Run:
     run: Any = SimpleNamespace(lease=SimpleNamespace(queue=queue))
     return run  # type: ignore[no-any-return]
-
-
-def test_several_queues_with_suspects_do_not_make_a_worker_wait_more_often() -> None:
-    rules = Suspects(["a", "b"])
-    rules.found("a", 1.0)
-    now = 1.0 + EMPTY_SECONDS
-    assert not blocks(rules, now)
-    rules.found("b", now)
-    assert not blocks(rules, now), "it goes on for as long as it has waited"
-    assert rules.queue(now, is_empty=False) is None
-    assert rules.queue(now, is_empty=True) == "a", "empty as it is, it asks at once"
-    now += EMPTY_SECONDS
-    assert rules.queue(now, is_empty=False) == "a"
-    rules.found("a", now)
-    assert blocks(rules, now + 1.9 * EMPTY_SECONDS), "as patient as that"
 
 
 def test_while_a_suspect_runs_nothing_is_claimed() -> None:

@@ -15,7 +15,7 @@ from inturn.model import bounds
 from inturn.model.errors import JobFailed
 from inturn.model.job import AttemptError
 from inturn.model.worker_events import AttemptFailed, Died, WorkerEvent
-from inturn.policy.retry import Reject, RetryLater, RetryPolicy
+from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
 from inturn.worker.record import TRACEBACK_CHARS_MAX
@@ -86,18 +86,6 @@ async def test_a_timeout_says_where_the_handler_was(app: App, is_async: bool) ->
     assert (error.traceback or "").endswith("\nTimeoutError: it took longer than 0.1 s")
     assert str(Path(inturn.__file__).parent) not in (error.traceback or "")
     assert (error.traceback or "").count("TimeoutError") == 1
-
-
-async def test_who_asks_to_come_later_or_refuses_the_payload_has_failed_nowhere(app: App) -> None:
-    @app.job(retry=ONCE)
-    async def pay(what: str) -> None:
-        raise RetryLater(after=0.01, reason="busy") if what == "later" else Reject("no such card")
-
-    async with working(app):
-        [later] = await errors_of(await pay.submit("later"))
-        [rejected] = await errors_of(await pay.submit("reject"))
-    assert later.traceback is None
-    assert begins_in(rejected.traceback, "pay")
 
 
 async def test_a_trace_from_a_child_process_is_the_childs(jobs: ModuleType) -> None:  # noqa: F811

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from inturn.executor import Executor
-from inturn.model.errors import StoreError
 from inturn.model.job import JobState, NewJob
-from inturn.model.worker_events import JobDone, WorkerEvent
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.worker import Worker
@@ -59,44 +57,6 @@ async def test_who_would_wait_for_the_transaction_it_is_called_in_is_refused(
             assert "this would wait for ever" in f"{failure.error} {failure.traceback}"
             await executor.run("k", send.call(2))  # nothing holds the writer any more
             assert sent == [2]
-
-
-async def test_a_task_that_outlives_the_transaction_it_was_started_in_may_write(app: App) -> None:
-    may_write = asyncio.Event()
-    late: list[asyncio.Task[Any]] = []
-
-    @app.job
-    async def send(n: int) -> None: ...
-
-    async def write() -> Any:
-        await may_write.wait()
-        ticket = await send.submit(1)
-        async with (await app.lend()).transaction() as t:
-            await t.execute("select 1")
-        return ticket
-
-    @app.job
-    async def order(ctx: Context) -> None:
-        async with ctx.transaction():
-            late.append(asyncio.create_task(write()))
-        may_write.set()
-        await send.submit(2)
-
-    async with working(app), asyncio.timeout(SECONDS_MAX):
-        await (await order.submit()).result()
-        await (await late[0]).result()
-
-
-async def test_a_transaction_on_another_store_is_no_hindrance(app: App) -> None:
-    async with App("sqlite:///:memory:") as other, (await app.lend()).transaction() as outer:
-        store = await other.lend()
-        async with store.transaction() as inner:
-            await inner.execute("select 1")
-        await store.enqueue([NewJob(kind="k")])
-        await outer.execute("select 1")
-        if not app.url.startswith("postgres"):
-            with pytest.raises(StoreError, match="wait for ever"):
-                await asyncio.gather((await app.lend()).enqueue([NewJob(kind="k")]))
 
 
 async def test_those_behind_a_job_that_fails_after_its_transaction_have_their_turn(
@@ -163,56 +123,3 @@ async def test_an_attempt_has_one_transaction_and_a_second_is_refused(
     assert view.state is JobState.DEAD
     assert "the job's transaction is open, and an attempt has one" in view.errors[0].error
     assert len((await app.run(lambda store: store.jobs())).rows) == 1
-
-
-async def test_an_attempt_may_begin_its_transaction_again_after_one_that_was_undone(
-    app: App,
-) -> None:
-    @app.job(attempts=1)
-    async def order(ctx: Context) -> None:
-        for kind in ("first", "second"):
-            with suppress(ZeroDivisionError):
-                async with ctx.transaction() as t:
-                    await t.enqueue([NewJob(kind=kind)])
-                    if kind == "first":
-                        1 / 0  # noqa: B018
-
-    async with working(app):
-        ticket = await order.submit()
-        await until(lambda: _is_in(ticket, (JobState.DONE, JobState.DEAD)))
-    kinds = {view.job.kind for view in (await app.run(lambda store: store.jobs())).rows}
-    assert kinds == {"order", "second"}
-
-
-async def test_a_transaction_refuses_a_call_of_an_app_on_another_store(app: App) -> None:
-    other = App("sqlite:///:memory:")
-
-    @other.job
-    async def theirs(n: int) -> None: ...
-
-    @app.job(attempts=1)
-    async def order(ctx: Context) -> None:
-        async with ctx.transaction() as t:
-            await t.enqueue([theirs.call(1)])
-
-    async with working(app):
-        ticket = await order.submit()
-        await until(lambda: _is_in(ticket, (JobState.DONE, JobState.DEAD)))
-    view = await ticket.status()
-    assert "job 'theirs' is one of another app, on another store" in view.errors[0].error
-    assert len((await app.run(lambda store: store.jobs())).rows) == 1
-
-
-async def test_a_job_that_its_own_transaction_settled_is_told_as_done(app: App) -> None:
-    told: list[WorkerEvent] = []
-
-    @app.job
-    async def pay(ctx: Context) -> None:
-        async with ctx.transaction():
-            pass
-
-    async with working(app, listeners=[told.append]) as worker:
-        worker.record.tells_done = True
-        ticket = await pay.submit()
-        await until(lambda: worker.record.counts.done)
-    assert [one.job for one in told if isinstance(one, JobDone)] == [ticket.id]

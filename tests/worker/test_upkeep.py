@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from random import Random
-from typing import Any
-
 import pytest
 
 from inturn.model.errors import StoreBusy
@@ -15,7 +11,6 @@ from inturn.model.lease import Pruned
 from inturn.model.worker_events import PruneFailed, WorkerEvent
 from inturn.queue.app import App
 from inturn.worker import background
-from inturn.worker.background import PRUNE_SECONDS, prune_for_ever
 from tests.worker.conftest import until, working
 
 
@@ -69,28 +64,3 @@ async def test_a_prune_that_fails_is_told_and_the_worker_goes_on(
 
 def _failures(heard: list[WorkerEvent]) -> list[PruneFailed]:
     return [event for event in heard if isinstance(event, PruneFailed)]
-
-
-async def test_the_first_prune_comes_after_a_minute_or_two_and_the_others_every_five(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pauses: list[float] = []
-
-    async def pass_by(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) > 100:
-            raise asyncio.CancelledError
-
-    class Pruning:
-        async def prune(self) -> Pruned:
-            return Pruned()
-
-    monkeypatch.setattr(asyncio, "sleep", pass_by)
-    nobody: Any = None
-    pruning: Any = Pruning()
-    with pytest.raises(asyncio.CancelledError):
-        await prune_for_ever(nobody, pruning, Random(1))
-    first, *others = pauses
-    assert 60 <= first <= 120
-    assert all(0.75 * PRUNE_SECONDS <= pause <= 1.25 * PRUNE_SECONDS for pause in others)
-    assert len(set(others)) > 50  # not all workers at one moment

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from inturn.model import bounds
 from inturn.model.errors import (
     BadInput,
-    HookFailed,
     JobFailed,
     ResultLost,
     WorkerSpent,
@@ -24,7 +22,7 @@ from inturn.policy.retry import Reject, RetryLater, RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
 from inturn.worker.worker import Worker
-from tests.worker.conftest import prolonged, take_leases, until, working
+from tests.worker.conftest import prolonged, until, working
 
 QUICK = RetryPolicy(attempts_max=3, base_seconds=0.01, jitter=0.0)
 
@@ -175,17 +173,6 @@ async def test_a_result_that_is_not_json_does_not_run_the_job_again(
     assert (await ticket.status()).state is JobState.DONE
 
 
-async def test_a_result_that_is_too_large_is_lost_and_says_so(app: App) -> None:
-    @app.job
-    def work(size: int) -> str:
-        return "x" * size
-
-    async with working(app):
-        with pytest.raises(ResultLost, match=f"{bounds.RESULT_BYTES_MAX:,}"):
-            await (await work.submit(bounds.RESULT_BYTES_MAX)).result(timeout=60)
-        assert await (await work.submit(3)).result(timeout=60) == "xxx"
-
-
 async def test_kinds_that_nobody_handles_are_left_for_those_who_do(app: App) -> None:
     ran: list[str] = []
 
@@ -311,55 +298,6 @@ async def test_a_job_longer_than_its_lease_is_not_stolen(app: App) -> None:
     assert sorted(ran) == ["loop 0", "loop 1", "thread 0", "thread 1"]
 
 
-async def test_one_lost_lease_does_not_hold_up_the_work_behind_it(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A turn that is refused has claimed nothing: that does not say that there is nothing."""
-    monkeypatch.setattr("inturn.worker.worker.POLL_SECONDS", 120.0)
-    begun, may_end, later = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    @app.job
-    async def first() -> None:
-        begun.set()
-        await may_end.wait()
-
-    @app.job
-    async def second() -> None:
-        later.set()
-
-    await first.using(key="a").submit()
-    async with working(app, concurrency=1, lease_seconds=60, sweep_seconds=60, name="w1"):
-        await begun.wait()
-        await until(lambda: _seen(app, "w1"))
-        await take_leases(app)
-        store = await app.lend()
-        await store.cancel((await store.jobs()).rows[0].job.id, by="ann")
-        await second.submit()
-        await asyncio.sleep(0.1)  # it was heard of while the only slot was busy
-        may_end.set()
-        await asyncio.wait_for(later.wait(), 60)
-
-
-async def test_a_backlog_that_finds_no_slot_does_not_keep_the_worker_busy(app: App) -> None:
-    may_end, begun = asyncio.Event(), asyncio.Event()
-
-    @app.job
-    async def work() -> None:
-        begun.set()
-        await may_end.wait()
-
-    tickets = await app.submit_many([work.call() for _ in range(10)])
-    async with working(app, concurrency=1) as worker:
-        await begun.wait()
-        await asyncio.sleep(0.2)
-        news = worker._ready.news
-        await asyncio.sleep(1.0)
-        assert worker._ready.news - news <= 5
-        may_end.set()
-        for ticket in tickets:
-            await ticket.result(timeout=60)
-
-
 async def test_jobs_submitted_by_jobs_are_run(app: App) -> None:
     ran: list[int] = []
 
@@ -442,24 +380,3 @@ async def test_a_worker_that_is_run_a_second_time_says_that_it_runs_once(
     await running
     await Worker(app).run(until_empty=True)
     assert ran == [1, 2]
-
-
-async def test_a_worker_that_could_not_begin_may_be_run_again(app: App) -> None:
-    ran: list[int] = []
-    troubles = [ConnectionError]
-
-    @app.on_start
-    def connect() -> None:
-        if troubles:
-            raise troubles.pop()("no such host")
-
-    @app.job
-    async def work(n: int) -> None:
-        ran.append(n)
-
-    await work.submit(1)
-    worker = Worker(app)
-    with pytest.raises(HookFailed):
-        await worker.run(until_empty=True)
-    await worker.run(until_empty=True)
-    assert ran == [1]
