@@ -41,8 +41,7 @@ from inturn.queue.declared import QueueDeclaration, plain_settings
 from inturn.queue.duty import Duty, DutyFunction
 from inturn.queue.extensions import ExtensibleApp
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
-from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct
-from inturn.queue.places import check_findable
+from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct, check_findable
 from inturn.queue.ticket import Ticket
 from inturn.queue.transaction import AppTransaction, app_transaction
 from inturn.store.address import without_password

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, get_args
@@ -29,6 +30,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+MAIN = "__main__"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,3 +298,19 @@ def id_of(what: str, one: UUID | Ticket[Any] | Call[Any]) -> UUID:
     if isinstance(one, Ticket | Call):
         return one.id
     raise BadInput(f"{what} takes tickets, calls or ids of jobs, not {type(one).__name__}.")
+
+
+def check_findable(job: Job[Any, Any]) -> None:
+    """Refuse, when it is declared, a job that no other process could find."""
+    if "<locals>" in job.function.__qualname__:
+        raise unfindable(job.kind, "its function is defined inside another")
+    if job.module == MAIN and not getattr(sys.modules[MAIN], "__file__", None):
+        raise unfindable(job.kind, "it is declared where there is no file, as in a notebook")
+
+
+def unfindable(kind: str, why: str) -> BadInput:
+    """Return the error for a job that a child process cannot find."""
+    return BadInput(
+        f"job {kind!r} has process=True, and a child process could not find it: {why}. Declare "
+        f"app and job at the top of a module, or leave out process=True."
+    )

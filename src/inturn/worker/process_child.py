@@ -13,7 +13,9 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
+from importlib import import_module
 from itertools import count
+from multiprocessing import spawn
 from queue import SimpleQueue
 from random import Random
 from typing import Any, Literal, NoReturn
@@ -22,7 +24,7 @@ from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Verdict
-from inturn.queue.job import Job
+from inturn.queue.job import MAIN, Job
 from inturn.queue.transaction import JobTransaction
 from inturn.store.queries import Query
 from inturn.worker import process_protocol as protocol
@@ -108,11 +110,13 @@ class Child:
 
     def _find(self, setup: protocol.Setup) -> dict[str, str]:
         """Import the modules of the jobs; return the kinds that are not there, and why."""
-        sys.argv[:] = setup.program.arguments
+        sys.argv[:] = setup.main["sys_argv"]
         missing: dict[str, str] = {}
         for kind, module in setup.modules.items():
             try:
-                job = protocol.find_job(setup.program.load(module), kind)
+                if module == MAIN and not hasattr(sys.modules[MAIN], "__file__"):
+                    spawn.prepare(setup.main)
+                job = protocol.find_job(import_module(module), kind)
                 if job is not None and job.app.address != setup.store:
                     job.app.use(setup.store)
             except BaseException as error:

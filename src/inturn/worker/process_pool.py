@@ -19,8 +19,7 @@ from inturn.model.forks import in_forked_child
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Verdict
 from inturn.queue.context import AttemptStore
-from inturn.queue.job import Job
-from inturn.queue.places import unfindable
+from inturn.queue.job import Job, unfindable
 from inturn.worker import process_protocol as protocol
 from inturn.worker.processes import how_ended
 from inturn.worker.watchdog import took_too_long
@@ -116,7 +115,7 @@ class ChildPool:
             modules = {job.kind: job.module for job in self._jobs}
             [store] = {job.app.address for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
-                ready = await child.set_up(protocol.Setup(protocol.Program.here(), modules, store))
+                ready = await child.set_up(protocol.Setup(protocol.about_main(), modules, store))
             for kind, why in ready.missing.items():
                 raise unfindable(kind, why)
         except BaseException as error:

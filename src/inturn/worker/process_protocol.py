@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import runpy
 import sys
 from types import ModuleType
 from typing import Any, Literal
@@ -13,48 +11,19 @@ import msgspec
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Verdict
 from inturn.queue.app import App
-from inturn.queue.job import Job
-from inturn.queue.places import MAIN, main_of, unfindable
+from inturn.queue.job import Job, unfindable
 
 LENGTH_BYTES = 4  # before each frame, its length
-MAIN_IN_CHILD = "__mp_main__"  # as multiprocessing calls it: `if __name__ == "__main__"` is skipped
-
-
-class Program(msgspec.Struct, frozen=True):
-    """What another process needs to import this program's modules as this one did."""
-
-    arguments: list[str]
-    main_name: str | None  # of `python -m name`
-    main_file: str | None  # of `python file`
-
-    @classmethod
-    def here(cls) -> Program:
-        """Return the program that runs here."""
-        return cls(list(sys.argv), *main_of())
-
-    def load(self, module: str) -> ModuleType:
-        """Import a module of the program; the main one, under another name."""
-        if module != MAIN:
-            return importlib.import_module(module)
-        if MAIN_IN_CHILD not in sys.modules:
-            main = ModuleType(MAIN_IN_CHILD)
-            if self.main_name is not None:
-                found = runpy.run_module(self.main_name, run_name=MAIN_IN_CHILD, alter_sys=True)
-            else:
-                assert self.main_file is not None, "else it was refused when it was declared"
-                found = runpy.run_path(self.main_file, run_name=MAIN_IN_CHILD)
-            main.__dict__.update(found)
-            sys.modules[MAIN] = sys.modules[MAIN_IN_CHILD] = main
-        return sys.modules[MAIN_IN_CHILD]
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
-    """To a child, first: the program, and the modules of the jobs it will be asked for, by kind.
+    """To a child, first: the modules of the jobs it will be asked for, by kind.
 
-    Their app uses this store, whatever the module that the child imports says.
+    Their app uses this store, whatever the module that the child imports says. ``main``: what
+    ``multiprocessing`` tells a child that it spawns about the program's main module.
     """
 
-    program: Program
+    main: dict[str, Any]
     modules: dict[str, str]
     store: str
 
@@ -110,6 +79,15 @@ def encode(frame: Frame) -> bytes:
 def decode(body: bytes) -> Frame:
     """Return the frame that a body holds."""
     return _decoder.decode(body)
+
+
+def about_main() -> dict[str, Any]:
+    """Return what another process needs to import this program's main module as this one did."""
+    from multiprocessing import spawn
+
+    told = spawn.get_preparation_data("inturn")
+    wanted = ("sys_argv", "init_main_from_name", "init_main_from_path")
+    return {name: told[name] for name in wanted if name in told}
 
 
 def find_job(module: ModuleType, kind: str) -> Job[Any, Any] | None:
