@@ -81,16 +81,6 @@ def log_unknown_variable(name: str, meant: str) -> None:
     logging.getLogger(EXECUTOR).warning("the variable %s does nothing.%s", name, meant)
 
 
-def log_idle_variables(names: Sequence[str]) -> None:
-    """Say that variables of the environment mean nothing to an executor with a store."""
-    logging.getLogger(EXECUTOR).warning(
-        "ignoring %s: for an executor with a store it means nothing, only for one in this process "
-        "alone. Attempts and backoff are each job's own (@app.job(attempts=…, retry=…)), bounds "
-        "each queue's.",
-        ", ".join(names),
-    )
-
-
 def log_executor_ended(error: BaseException) -> None:
     """Say that the worker of an executor with a store has ended, and not because it was stopped."""
     logging.getLogger(EXECUTOR).error(

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
-import sys
-import textwrap
 import threading
-from random import Random
 
 import pytest
 
@@ -59,41 +55,6 @@ async def test_whatever_a_job_raises_its_slot_goes_on(
     assert failure.error is error
     # By policy only an Exception is tried again.
     assert failure.attempts == (2 if isinstance(error, Exception) else 1)
-
-
-def test_ctrl_c_inside_a_job_reaches_the_program_and_everything_is_reported() -> None:
-    """(004-05)"""
-    program = """
-        import asyncio, inturn
-
-        ended = []
-
-        async def job():
-            raise KeyboardInterrupt
-
-        async def waits():
-            await asyncio.sleep(60)
-
-        async def main():
-            executor = inturn.Executor(slots=2, error_handler=lambda f: ended.append(f.key))
-            await executor.submit("b", waits)
-            await executor.submit("b", waits)
-            await executor.submit("a", job)
-            await asyncio.sleep(60)
-
-        try:
-            asyncio.run(main())
-        except KeyboardInterrupt:
-            print("interrupted", *ended)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert done.stdout.split()[:2] == ["interrupted", "a"], done.stderr
-    assert sorted(done.stdout.split()[1:]) == ["a", "b", "b"]
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("handler"), SystemExit(1)])
@@ -158,25 +119,6 @@ def test_delays_double_up_to_the_cap_and_no_run_comes_early() -> None:
     jump(main)
     gaps = [later - sooner for sooner, later in itertools.pairwise(ran_at)]
     assert gaps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0], abs=1e-3)
-
-
-def test_delays_are_spread_by_jitter() -> None:
-    """(004-13)"""
-    seen = Seen()
-
-    async def main() -> None:
-        async with Running(
-            max_attempts=2, base_backoff=1, random=Random(7), listeners=[seen.listen]
-        ) as executor:
-            for number in range(200):
-                await executor.submit(f"key-{number}", Failing(1))
-
-    jump(main)
-    delays = [event.delay_seconds for event in seen.of(events.Retried)]
-    assert len(delays) == 200
-    assert min(delays) < 0.1
-    assert 0.9 < max(delays) <= 1.0
-    assert 0.4 < sum(delays) / 200 < 0.6
 
 
 class Gone(Exception):
@@ -272,13 +214,3 @@ async def test_by_policy_a_key_is_halted_by_a_final_failure(on_thread: bool) -> 
     assert len(seen.failures) == len(seen.of(events.Failed)) == 4
     assert not seen.of(events.Cancelled), "what stood behind it has failed: nobody cancelled it"
     assert [event.left for event in seen.of(events.Halted)] == [3]
-
-
-async def test_a_cancelled_job_halts_nothing() -> None:
-    """(004-15)"""
-    async with Running(on_dead="halt") as executor:
-        ticket = await executor.submit("one", asyncio.Event().wait)
-        await asyncio.sleep(0)
-        ticket.cancel()
-        await executor.barrier("one")
-        assert executor.halted() == {}

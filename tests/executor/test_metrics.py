@@ -10,7 +10,6 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-import inturn
 from inturn.metrics import ExecutorMetrics
 from inturn.model.errors import QueueFull
 from tests.executor.support import (
@@ -124,8 +123,3 @@ except ValueError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "pip install prometheus-client, or" in done.stdout, done.stderr
-
-
-def test_inturn_has_no_name_that_it_does_not_have() -> None:
-    with pytest.raises(AttributeError, match="Executer"):
-        inturn.Executer  # noqa: B018

@@ -115,34 +115,6 @@ async def test_all_shards_together_are_bounded() -> None:
         await (await waiting).result(SECONDS_MAX)
 
 
-async def test_a_batch_that_can_never_fit_is_refused_without_a_wait() -> None:
-    gate = asyncio.Event()
-    async with Running(slots=1, queue_size=10, depth_max=3) as executor:
-        await executor.submit("one", gate.wait)
-        batch = [(f"key {n}", fine) for n in range(4)]
-        with pytest.raises(ShardFull, match="never fit"):
-            await asyncio.wait_for(executor.submit_many(batch, timeout="1h"), SECONDS_MAX)
-        gate.set()
-
-
-async def test_who_is_cancelled_while_waiting_lets_those_behind_it_go_on() -> None:
-    gate = asyncio.Event()
-    async with Running(shards=1, slots=1, queue_size=2, enqueue_timeout=SECONDS_MAX) as executor:
-        await executor.submit("one", gate.wait)
-        await executor.submit("one", fine)
-        batch = asyncio.create_task(executor.submit_many([("one", fine)] * 2))
-        await asyncio.sleep(0)
-        single = asyncio.create_task(executor.submit("one", fine))
-        await asyncio.sleep(0)
-        assert not single.done()  # there is room for it, but it came second
-        batch.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await batch
-        await asyncio.wait({single}, timeout=SECONDS_MAX / 2)
-        assert single.done()
-        gate.set()
-
-
 async def test_memory_stays_bounded_under_a_flood_of_jobs_and_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

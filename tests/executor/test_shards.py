@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 import inturn
 from inturn.executor import shard_for
-from inturn.executor.shard import fnv1a_32
+from inturn.executor.settings import fnv1a_32
 from inturn.model.errors import InvalidName
 
 # From the reference test vectors of the digest's authors.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import threading
 import time
-import warnings
 from queue import SimpleQueue
 
 import pytest
@@ -16,7 +13,6 @@ from prometheus_client import CollectorRegistry
 import inturn
 from inturn.executor import LocalTicket
 from inturn.metrics import ExecutorMetrics
-from inturn.model import events
 from inturn.model.errors import ExecutorClosed, JobCancelled
 from tests.executor.support import (
     SECONDS_MAX,
@@ -218,38 +214,3 @@ async def test_a_stop_that_takes_too_long_cancels_and_reports_what_is_left() -> 
         assert isinstance(ticket.error, JobCancelled), ticket
     assert len(seen.failures) == 8
     assert executor.depths() == [0, 0, 0, 0]
-
-
-def test_a_loop_that_ends_without_a_stop_reports_what_was_accepted() -> None:
-    seen = Seen()
-    tickets: list[LocalTicket] = []
-    gate = threading.Event()
-
-    async def main() -> None:
-        executor = inturn.Executor(
-            slots=3,
-            error_handler=seen.handle,
-            listeners=[seen.listen],
-            base_backoff=100,
-            max_interval=100,
-            jitter=0,
-        )
-        tickets.append(await executor.submit("runs", asyncio.Event().wait))
-        tickets.append(await executor.submit("runs", fine))
-        tickets.append(await executor.submit("retries", Failing(9)))
-        await asyncio.sleep(0.01)
-        tickets.append(await executor.submit("fresh", fine))
-        tickets.append(await executor.submit("waits", fine))
-        tickets.append(await executor.submit("thread", waiting_thread_job(gate)))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        asyncio.run(main())
-        gc.collect()
-    gate.set()
-    with contextlib.suppress(JobCancelled):  # unless it ran already, as a thread cannot be ended
-        tickets[-1].result_sync(SECONDS_MAX)
-    assert all(ticket.ended for ticket in tickets)  # run, or reported:
-    assert {type(ticket.error) for ticket in tickets[:3]} == {JobCancelled}
-    assert len(seen.failures) == sum(ticket.error is not None for ticket in tickets)
-    assert len(seen.of(events.Stopped)) == 1

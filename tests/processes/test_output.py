@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
-from tests.cli.support import COMMAND
 from tests.processes import loud
-from tests.processes.support import ROOT, SECONDS_MAX, Place
+from tests.processes.support import Place
 
 LOUD = "tests.processes.loud:app"
 NOISES = [
@@ -31,22 +28,3 @@ def test_what_handlers_print_never_comes_between_the_events(
     assert sorted(kinds) == ["died", "died", "died", "started"]  # of two, one may start late
     assert last == "stopped"
     assert [noise for noise in ["noise of the module", *NOISES] if noise not in worker.errors] == []
-
-
-@CREWS
-def test_without_json_what_handlers_print_stays_on_standard_output(
-    sqlite_place: Place, crew: list[str]
-) -> None:
-    sqlite_place.submit(loud.on_thread.call(), loud.in_process.call())
-    ran = subprocess.run(
-        [*COMMAND, "work", LOUD, "--drain", *crew],
-        cwd=ROOT,
-        env=sqlite_place.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=SECONDS_MAX,
-    )
-    assert "noise of print in a thread" in ran.stdout
-    assert "noise of print in a process" in ran.stdout
-    assert "noise" not in ran.stderr

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-import inturn
 from inturn.model.errors import (
     BadInput,
     DedupeConflict,
@@ -26,7 +24,6 @@ from inturn.policy.retry import RetryPolicy
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Verdict
 from inturn.queue.app import App
-from inturn.queue.ticket import Ticket
 from tests import shop
 
 
@@ -148,19 +145,6 @@ async def test_a_job_is_still_the_function_it_was(app: App) -> None:
     assert repr(send) == "<Job 'send'>"
 
 
-async def test_calls_from_other_threads_and_loops_reach_the_one_store(app: App) -> None:
-    send = app.jobs["send"]
-    await send.submit("here")
-    found: list[Ticket[Any]] = []
-
-    def in_a_thread() -> None:
-        found.append(send.submit_sync("sync"))
-        found.append(asyncio.run(send.submit("another loop")))
-
-    await asyncio.to_thread(in_a_thread)
-    assert [(await one.status()).state for one in found] == ["waiting", "waiting"]
-
-
 async def test_sync_calls_on_the_apps_own_loop_are_refused(app: App) -> None:
     await app.open()
     with pytest.raises(BadInput, match=r"await job\.submit"):
@@ -257,11 +241,3 @@ async def test_an_app_opens_its_store_only_with_its_own_tables(app: App, url: st
         await own.migrate()
     assert await own.run(lambda store: store.read(shop.ITEMS, name=None)) == []
     await own.close()
-
-
-def test_what_users_need_is_found_at_the_top() -> None:
-    for name in inturn.__all__:
-        assert getattr(inturn, name).__name__ == name
-        assert name in dir(inturn)
-    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        inturn.Nothing  # noqa: B018

@@ -102,32 +102,6 @@ def test_every_type_that_is_promised_comes_back_as_it_was(app: App) -> None:
     assert decode_result(encode_result(given["model"]) or "", Model) == given["model"]
 
 
-@dataclass
-class Described:
-    about: dict[str, object]
-    other: object = None
-
-
-@pytest.mark.parametrize(
-    ("hint", "value"),
-    [
-        (object, {"a": [1]}),
-        (dict[str, object], {"a": 1, "b": {"c": [None, "x"]}}),
-        (list[object], [1, "x", {"a": 2.5}]),
-        (object | None, None),
-        (list[Described], [Described({"a": {"b": 1}})]),
-    ],
-    ids=str,
-)
-def test_an_object_is_whatever_json_says(app: App, hint: Any, value: Any) -> None:
-    def work(x: Any, y: Any = None) -> Any: ...
-
-    work.__annotations__.update({"x": hint, "y": hint, "return": hint})
-    job = app.job(work)
-    assert again(job, value, value) == ([], {"x": value, "y": value})
-    assert decode_result(encode_result(value) or "null", job.result_hint) == value
-
-
 @pytest.mark.parametrize(
     "model", [Secretive(password=pydantic.SecretStr("x")), Forgetful(kept=1, left_out=2)], ids=repr
 )

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 import inturn
-from inturn.model.errors import JobFailed, ResultCancelled, ResultTimeout
+from inturn.model.errors import JobFailed, ResultCancelled
 from inturn.model.job import JobState
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury
@@ -69,17 +69,4 @@ async def test_a_ticket_hears_of_a_death_and_of_a_cancel_while_it_waits(url: str
     await app.run(lambda store: store.settle(bury, worker="w"))
     with pytest.raises(JobFailed):
         await asyncio.wait_for(waiting[0], 60)
-    await app.close()
-
-
-async def test_a_wait_that_times_out_leaves_nothing_behind(url: str) -> None:
-    app = inturn.App(url)
-
-    @app.job
-    async def work() -> None: ...
-
-    ticket = await work.submit()
-    with pytest.raises(ResultTimeout):
-        await ticket.result(timeout=0.05)
-    assert len(asyncio.all_tasks()) == 1
     await app.close()

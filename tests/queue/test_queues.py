@@ -46,13 +46,6 @@ async def test_what_is_declared_is_written_when_the_app_first_submits(url: str) 
         assert await settings(app) == SETTINGS
 
 
-def test_it_is_written_when_code_that_is_not_async_submits(url: str) -> None:
-    app = declared(url)
-    app.jobs["push"].submit_sync(item=1)
-    assert app.sync(settings(app)) == SETTINGS
-    app.sync(app.close())
-
-
 async def test_it_is_written_when_a_worker_starts(url: str) -> None:
     async with declared(url) as app:
         await Worker(app).run(until_empty=True)

@@ -17,7 +17,7 @@ from inturn.executor.slots import Slots
 from inturn.queue.app import App
 from inturn.queue.ticket import Ticket
 from inturn.worker.attempt import Attempts
-from inturn.worker.queues_ready import QueuesReady
+from inturn.worker.queues import QueuesReady
 from inturn.worker.runs import Runs
 from inturn.worker.worker import Worker
 

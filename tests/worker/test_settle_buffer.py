@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +13,9 @@ from inturn.model.job import JobState
 from inturn.policy.retry import RetryPolicy
 from inturn.queue.app import App
 from inturn.queue.context import Context
-from inturn.worker import queues_ready, runs, settle_buffer, step, worker
+from inturn.worker import queues, runs, settle_buffer, step, worker
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.settle_buffer import chars_in
-from tests.postgres_server import PostgresServer
 from tests.worker.conftest import prolonged, until, working
 
 JOBS, SLOTS, SIZE, UNSETTLED_MAX, CALL_MAX = 200, 10, 1_000, 20_000, 5_000
@@ -96,42 +93,6 @@ async def test_a_lease_is_prolonged_until_the_store_has_taken_what_became_of_it(
     assert worker.runs.leases() == []
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_a_worker_goes_on_when_its_server_was_away(
-    private_postgres: Callable[..., PostgresServer], mode: Any
-) -> None:
-    """Stopped while jobs are claimed, run and settled: none is lost, none doubled, all in order."""
-    server = private_postgres()
-    app = App(server.url("postgres"))
-    await app.migrate()
-    ran: dict[str, list[int]] = defaultdict(list)
-
-    @app.job
-    async def work(key: str, n: int) -> None:
-        ran[key].append(n)
-        await asyncio.sleep(0.01)
-
-    def has_run(wanted: int) -> bool:
-        return sum(map(len, ran.values())) >= wanted
-
-    keys = [f"key {n}" for n in range(8)]
-    calls = [work.using(key=key).call(key, n) for n in range(40) for key in keys]
-    try:
-        async with working(app, concurrency=4, lease_seconds=30, sweep_seconds=1):
-            tickets = await app.submit_many(calls)
-            for wanted in (60, 160):
-                await until(partial(has_run, wanted))
-                await asyncio.to_thread(server.stop, mode)
-                await asyncio.sleep(0.5)
-                await asyncio.to_thread(server.start)
-            for ticket in tickets:
-                await ticket.result(timeout=100)
-        assert ran == {key: list(range(40)) for key in keys}
-        assert await app.run(lambda store: store.check()) == []
-    finally:
-        await app.close()
-
-
 async def test_what_will_not_start_soon_is_given_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +131,7 @@ async def test_what_failed_is_looked_for_when_it_is_due_and_not_only_by_the_next
     app: App, key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "POLL_SECONDS", 3_600.0)
-    monkeypatch.setattr(queues_ready, "WAIT_SECONDS", 3_600.0)
+    monkeypatch.setattr(queues, "WAIT_SECONDS", 3_600.0)
     attempts: list[int] = []
 
     @app.job(attempts=2, retry=RetryPolicy(base_seconds=0.3, jitter=0.0))

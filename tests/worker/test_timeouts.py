@@ -156,23 +156,6 @@ async def test_a_handlers_own_timeout_error_is_its_own(app: App) -> None:
     assert "it took longer" not in str(failed.value)
 
 
-async def test_the_deadline_and_the_last_attempt_are_right(app: App) -> None:
-    seen: list[tuple[int, bool, float]] = []
-
-    @app.job(timeout=3_600, retry=TWICE)
-    async def work(ctx: Context) -> None:
-        assert ctx.deadline is not None
-        now = await app.run(lambda store: store.now())
-        seen.append((ctx.attempt, ctx.is_last_attempt, (ctx.deadline - now).total_seconds()))
-        raise ValueError("boom")
-
-    async with working(app):
-        with pytest.raises(JobFailed):
-            await (await work.submit()).result(timeout=60)
-    assert [one[:2] for one in seen] == [(1, False), (2, True)]
-    assert all(3_500 < seconds <= 3_601 for _, _, seconds in seen)
-
-
 def test_a_deadline_never_strikes_what_its_thread_runs_next() -> None:
     """Thousands of calls that end just when they are struck: each is caught where it belongs."""
     deadlines: list[Deadline] = []

@@ -342,12 +342,6 @@ def test_a_worker_with_settings_that_cannot_be_is_refused() -> None:
             Worker(app, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [None, "shop:app"])
-def test_a_worker_of_what_is_no_app_says_what_it_takes(wrong: Any) -> None:
-    with pytest.raises(BadInput, match=r"is no app\. Give the inturn\.App whose jobs are to run"):
-        Worker(wrong)
-
-
 async def _dead(app: App) -> bool:
     return bool((await app.run(lambda store: store.dead_letters())).rows)
 

@@ -7,8 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, overload
 
 from inturn.executor.local import LocalExecutor
-from inturn.executor.report import ErrorHandler
-from inturn.executor.settings import ExecutorSettings, Seconds, SettingOptions
+from inturn.executor.settings import ErrorHandler, ExecutorSettings, Seconds, SettingOptions
 from inturn.model import events
 from inturn.model.errors import BadInput, InvalidSetting
 
@@ -69,7 +68,11 @@ class Executor(LocalExecutor):
     ) -> DurableExecutor: ...
     @classmethod
     def from_environment(
-        cls, environment: Environment = None, *, app: App | None = None, **overrides: Any
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        app: App | None = None,
+        **overrides: Any,
     ) -> Any:
         """Make one by ``SQ_SHARDS``, ``SQ_QUEUE_SIZE`` and so on; arguments count more."""
         if app is not None:

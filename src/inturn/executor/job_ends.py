@@ -20,8 +20,7 @@ from typing import Any
 
 from inturn.executor.admission import Admission
 from inturn.executor.lanes import Lane, Lanes, Skipped
-from inturn.executor.report import ErrorHandler, Failure
-from inturn.executor.settings import ExecutorSettings
+from inturn.executor.settings import ErrorHandler, ExecutorSettings, Failure
 from inturn.executor.slots import ON_THREAD, current_job
 from inturn.executor.ticket import LocalTicket, State
 from inturn.log import guarded, log_event, log_listener_failure

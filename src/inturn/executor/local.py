@@ -10,16 +10,21 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from inturn.executor.admission import Offer
-from inturn.executor.entry import Entry
+from inturn.executor.admission import Entry, Offer
 from inturn.executor.job_call import NOWHERE, Async, Plain, call_of, pairs_of
 from inturn.executor.job_ends import JobEnds
-from inturn.executor.report import ErrorHandler, check_error_handler, checked_listeners
-from inturn.executor.settings import ExecutorSettings, Seconds, SettingOptions, seconds
-from inturn.executor.shard import shard_for
+from inturn.executor.settings import (
+    ErrorHandler,
+    ExecutorSettings,
+    Seconds,
+    SettingOptions,
+    check_error_handler,
+    checked_listeners,
+    seconds,
+    shard_for,
+)
 from inturn.executor.slots import Slots, current_job
-from inturn.executor.ticket import LocalTicket
-from inturn.executor.wakeups import LoopWakeup
+from inturn.executor.ticket import LocalTicket, LoopWakeup
 from inturn.model import bounds, events
 from inturn.model.admissible import check_name
 from inturn.model.errors import (

@@ -1,18 +1,20 @@
-"""What an executor can be told: by arguments, or by ``SQ_*`` variables of the environment."""
+"""What an executor can be told: by arguments, or by ``SQ_*`` variables; and who hears of jobs."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
-from inturn.log import log_idle_variables, log_unknown_variable
+from inturn.log import log_unknown_variable
 from inturn.model import bounds
-from inturn.model.admissible import check_number, check_whole
+from inturn.model.admissible import check_number, check_whole, listed, shown
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput, InvalidSetting
+from inturn.model.events import Listener
 from inturn.model.lane import OnDead
 from inturn.model.spelling import did_you_mean
 
@@ -116,21 +118,15 @@ class ExecutorSettings:
         """Return what the variables and the caller say, and nothing of what they leave unsaid.
 
         ``meaning``: the settings that mean something, if not all do; a variable of another may be
-        there for other executors, and is left alone with a warning.
+        there for other executors.
         """
         environment = os.environ if environment is None else environment
         found: dict[str, Any] = {}
-        idle: list[str] = []
         for field in fields(cls):
             variable = PREFIX + field.name.upper()
-            if field.name in overrides or variable not in environment:
-                continue
-            if meaning is None or field.name in meaning:
+            is_said = field.name not in overrides and variable in environment
+            if is_said and (meaning is None or field.name in meaning):
                 found[field.name] = _read(variable, environment[variable], field.name)
-            else:
-                idle.append(variable)
-        if idle:
-            log_idle_variables(idle)
         known = {PREFIX + field.name.upper() for field in fields(cls)}
         for variable in sorted(environment):  # most likely meant for an executor, and misspelled
             is_unknown = variable.startswith(PREFIX) and variable not in known
@@ -169,3 +165,55 @@ def _checked(name: str, check: Callable[..., None], value: object, *limits: floa
         raise
     except BadInput as error:
         raise InvalidSetting(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that failed for good, or was cancelled: whose it was, and with what it ended.
+
+    ``error`` is what the job raised, ``JobCancelled``, or ``KeyHalted`` if a job before it failed.
+    """
+
+    key: str
+    shard: int
+    attempts: int
+    error: BaseException
+
+
+ErrorHandler = Callable[[Failure], object]
+
+
+def check_error_handler(given: object) -> None:
+    """Refuse what cannot be called with a failure, or would have to be awaited."""
+    if given is not None and not callable(given):
+        raise BadInput("error_handler must be a function that takes a Failure.")
+    if inspect.iscoroutinefunction(given):
+        raise BadInput("error_handler must be a def, not an async def: nobody would await it.")
+
+
+def checked_listeners(given: Iterable[Listener]) -> list[Listener]:
+    """Return listeners; refuse what cannot be called with an event, or would have to be awaited."""
+    listeners = listed("listeners", given)
+    for one in listeners:
+        if not callable(one):
+            raise BadInput(f"a listener must be a function that takes an event, not {shown(one)}.")
+        if inspect.iscoroutinefunction(one):
+            raise BadInput("a listener must be a def, not an async def: nobody would await it.")
+    return listeners
+
+
+_OFFSET = 0x811C9DC5
+_PRIME = 0x01000193
+
+
+def fnv1a_32(data: bytes) -> int:
+    """Return the 32-bit FNV-1a digest of some bytes."""
+    digest = _OFFSET
+    for byte in data:
+        digest = ((digest ^ byte) * _PRIME) & 0xFFFFFFFF
+    return digest
+
+
+def shard_for(key: str, shards: int) -> int:
+    """Return the shard of a key, from 0: the same in every process and on every machine."""
+    return fnv1a_32(key.encode()) % shards

@@ -37,8 +37,7 @@ from inturn.policy.retry import RetryPolicy
 from inturn.queue.arguments import hints_of
 from inturn.queue.connections import Connections
 from inturn.queue.context import Context
-from inturn.queue.declared import QueueDeclaration, plain_settings
-from inturn.queue.duty import Duty, DutyFunction
+from inturn.queue.declared import Duty, DutyFunction, QueueDeclaration, plain_settings
 from inturn.queue.extensions import ExtensibleApp
 from inturn.queue.hooks import Around, AroundManager, Hook, Hooks
 from inturn.queue.job import Call, DeclaredJob, Job, Options, check_distinct, check_findable

@@ -46,9 +46,6 @@ def _unreadable(info: inspect.Type, around: frozenset[type]) -> str | None:
     parts = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
     parts += getattr(info, "item_types", ())
     if isinstance(info, _RECORDS) and info.cls not in around:
-        for attribute in getattr(info.cls, "__attrs_attrs__", ()):
-            if attribute.name.startswith("_") and attribute.init:
-                return f"of attrs class {info.cls.__name__}, msgspec leaves out {attribute.name!r}"
         around |= {info.cls}  # it may hold itself
         parts += [one.type for one in info.fields if one.required]
     why = (_unreadable(one, around) for one in parts if one is not None)

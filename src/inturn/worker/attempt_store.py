@@ -73,52 +73,47 @@ class LeaseStore:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[JobTransaction]:
         """Open a transaction that says, when it commits, what becomes of the job."""
-        self._check_open()
-        self._is_open = True
-        run, position = self._run, self._job.position
-        try:
-            await run.all_settled()  # a lane is settled in order: first the jobs before it
+        run = self._run
+        async with self._settling():
             with JobTransaction(self._app, by=f"job {self._job.id}") as transaction:
                 async with self._store.transaction() as inner:
                     transaction.begin(inner)
                     yield transaction
                     verdict = transaction.verdict
                     # From here on, that the lease is gone may mean that the job is settled.
-                    run.settling.add(position)
+                    run.settling.add(self._job.position)
                     said = Settlement(run.lease, [Outcome(self._job, verdict)])
                     await transaction.finish([said], worker=self._worker)
             self.verdict = verdict
-        finally:
-            self._is_open = False
-            if not self.is_settled:
-                run.settling.discard(position)
 
     async def done_with(self, query: Query[Any], row: Any) -> None:
         """Write a row, and that the job is done, in a transaction that others may share."""
-        self._check_open()
-        self._is_open = True
-        run, position = self._run, self._job.position
-        try:
-            await run.all_settled()
-            run.settling.add(position)
+        run = self._run
+        async with self._settling():
+            run.settling.add(self._job.position)
             await run.runs.ends.handle(End(run, self._job, query, row))
             self.verdict = DONE
+
+    @asynccontextmanager
+    async def _settling(self) -> AsyncIterator[None]:
+        """Open the one transaction of the attempt, when the jobs before it in its lane are settled.
+
+        A second inside would say that the job is done before the first has committed.
+        """
+        if self._is_open or self.is_settled:
+            now = "has committed" if self.is_settled else "is open"
+            raise BadInput(
+                f"the job's transaction {now}, and an attempt has one. Write all that belongs to "
+                f"it inside that one."
+            )
+        self._is_open = True
+        try:
+            await self._run.all_settled()
+            yield
         finally:
             self._is_open = False
             if not self.is_settled:
-                run.settling.discard(position)
-
-    def _check_open(self) -> None:
-        if self.is_settled:
-            raise BadInput(
-                "the job is settled: its transaction has committed, and an attempt has one. Write "
-                "all that belongs to it inside that one."
-            )
-        if self._is_open:
-            raise BadInput(
-                "the job's transaction is open, and an attempt has one: a second would say that "
-                "the job is done before the first has committed. Write inside the first."
-            )
+                self._run.settling.discard(self._job.position)
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
         """Run another job of the app as a part of this attempt, and return what it returns."""

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from inturn.executor.job_call import pairs_of
-from inturn.executor.report import ErrorHandler, Failure, check_error_handler, checked_listeners
-from inturn.executor.settings import Seconds, seconds
+from inturn.executor.settings import (
+    ErrorHandler,
+    Failure,
+    Seconds,
+    check_error_handler,
+    checked_listeners,
+    seconds,
+)
 from inturn.log import guarded, log_event, log_executor_ended, log_listener_failure
 from inturn.model import bounds, events, worker_events
 from inturn.model.admissible import check_name, shown
@@ -81,7 +88,7 @@ class DurableExecutor:
         self._is_stopped = False
         self._since: datetime | None = None  # by the store's clock: when it started
         self._errors: dict[UUID, Exception] = {}  # of jobs whose settlement is on its way
-        self._told: dict[str, datetime] = {}  # by key: when a barrier asked that told of failures
+        self._told: dict[str, datetime] = {}  # by key: the latest death that a barrier told
 
     # Submitting
 
@@ -259,11 +266,6 @@ class DurableExecutor:
                 f"would not survive the process: {made}."
             )
         new, worker = job.new, self._worker
-        if not job.is_of(self.app):
-            raise BadInput(
-                f"job {new.kind!r} is one of another app. Give the call of this executor's own. (A "
-                f"module that is imported twice, as __main__ and by its name, declares two.)"
-            )
         if new.kind not in worker.kinds or new.queue not in worker.queues:
             raise BadInput(
                 f"nobody here would run job {new.kind!r} in queue {new.queue!r}: declare the job, "
@@ -271,6 +273,7 @@ class DurableExecutor:
             )
         if new.key not in (None, key):
             raise BadInput(f"the job has the key {new.key!r} already, and cannot have {key!r} too.")
+        job.check_for(self.app)
         job.check_not_submitted()
         return job.keyed(key)
 
@@ -280,14 +283,11 @@ class DurableExecutor:
         halted = [await self._passed(store, line) for line in lines if line is not None]
         for queue in self._worker.queues:
             letters += await _deaths(store, queue, key, since=self._since or asked_at)
-        told = self._told.get(key)
-        failed = [
-            one
-            for one in sorted(letters, key=lambda one: one.died_at)
-            if one.job.enqueued_at <= asked_at and (told is None or told < one.job.enqueued_at)
-        ]
+        told = self._told.get(key, self._since or asked_at)
+        letters.sort(key=lambda one: one.died_at)
+        failed = [one for one in letters if one.job.enqueued_at <= asked_at and one.died_at > told]
         if failed:
-            self._told[key] = asked_at
+            self._told[key] = failed[-1].died_at
             if len(self._told) > bounds.FAILED_KEYS_MAX:
                 del self._told[next(iter(self._told))]
             raise EarlierFailure(key, len(failed), _said(failed[0]))
@@ -334,12 +334,10 @@ def _said(dead: DeadLetter | JobView) -> str:
 
 async def _has_ended(running: asyncio.Task[None], patience: float | None) -> bool:
     """Wait until a worker has ended, from whichever loop; say whether it did in time."""
-    ends_at = None if patience is None else monotonic() + patience
-    while not running.done():
-        if ends_at is not None and monotonic() >= ends_at:
-            return False
+    ends_at = inf if patience is None else monotonic() + patience
+    while not running.done() and monotonic() < ends_at:  # noqa: ASYNC110
         await asyncio.sleep(STOP_LOOK_SECONDS)
-    return True
+    return running.done()
 
 
 def _say_why_ended(running: asyncio.Task[None]) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -143,24 +142,7 @@ def view_of(worker: Worker) -> WorkerView:
     )
 
 
-def sleepless_clock() -> Callable[[], float]:
-    """Return a clock that goes on while the machine sleeps, as the store's does, if there is one.
-
-    ``time.monotonic`` stands still meanwhile on Linux and macOS: after a laptop's lid was shut for
-    a night it would call a lease of 30 seconds good.
-    """
-    if sys.platform == "linux":
-        clock = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-    elif sys.platform == "darwin":
-        clock = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
-    else:
-        return time.monotonic
-    try:
-        clock()
-    except OSError:  # a kernel, or what stands in for one, without it
-        return time.monotonic
-    return clock
-
-
-lease_now = sleepless_clock()
-"""The clock by which a worker knows whether its leases are still its own."""
+lease_now = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""The clock by which a worker knows whether its leases are still its own. It goes on while the
+machine sleeps, as the store's does: on macOS that is the monotonic one.
+"""

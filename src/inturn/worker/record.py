@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -70,6 +71,10 @@ class Record:
                 listener(event)
             except BaseException as error:  # SystemExit, say: a listener does not end a worker
                 guarded(log_listener_failure, listener, error)
+
+    def tell_aside(self, event: events.WorkerEvent) -> None:
+        """Tell of an event beside this thread, which has signals to hear: nobody may read it."""
+        threading.Thread(target=self.tell, args=[event], daemon=True).start()
 
     def _tell_done(self, outcome: Outcome) -> None:
         job = outcome.job

@@ -19,7 +19,7 @@ from inturn.policy.verdict import Done, Release, Verdict
 from inturn.store.store import Store
 from inturn.worker.ends import Ends
 from inturn.worker.heartbeat import lease_now
-from inturn.worker.queues_ready import QueuesReady
+from inturn.worker.queues import QueuesReady
 from inturn.worker.settle_buffer import Volume, chars_of
 from inturn.worker.stop import Stop
 

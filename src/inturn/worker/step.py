@@ -19,7 +19,7 @@ from inturn.policy.verdict import Release, Retry, Verdict
 from inturn.store.store import Store
 from inturn.worker.heartbeat import lease_now
 from inturn.worker.prefetch import Prefetch
-from inturn.worker.queues_served import QueuesServed
+from inturn.worker.queues import QueuesServed
 from inturn.worker.record import Record
 from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs, SettledByItself
 from inturn.worker.settle_buffer import SettleBuffer, chars_of

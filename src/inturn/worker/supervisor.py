@@ -27,7 +27,6 @@ from inturn.model.worker_events import (
     Stopped,
     Stopping,
     StoppingNow,
-    WorkerEvent,
 )
 from inturn.policy.raised import describe
 from inturn.policy.restart import died_young, restart_seconds
@@ -225,14 +224,14 @@ class Supervisor:
             running = sum(process.running for process in list(self._processes.values()))
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._give(signal.SIGTERM)
-            self._tell_aside(Stopping(worker=name, why=why, running=running))
+            self._record.tell_aside(Stopping(worker=name, why=why, running=running))
         elif times == 2:
             self._code = 128 + number
             self._give(signal.SIGQUIT)
             last = threading.Timer(KILL_SECONDS, self._kill)
             last.daemon = True
             last.start()
-            self._tell_aside(StoppingNow(worker=name, why=why))
+            self._record.tell_aside(StoppingNow(worker=name, why=why))
         else:
             self._kill()
             end_process(128 + number)
@@ -245,10 +244,6 @@ class Supervisor:
     def _kill(self) -> None:
         for process in list(self._processes.values()):
             process.send(signal.SIGKILL)
-
-    def _tell_aside(self, event: WorkerEvent) -> None:
-        """Tell of an event beside the thread of the signals: nobody may read what is written."""
-        threading.Thread(target=self._record.tell, args=[event], daemon=True).start()
 
 
 class WorkerProcess:

@@ -26,7 +26,6 @@ from inturn.model.worker_events import (
     Stopped,
     Stopping,
     StoppingNow,
-    WorkerEvent,
 )
 from inturn.store.address import without_password
 from inturn.worker.settings import WorkSettings
@@ -41,17 +40,6 @@ COLLECT_EVERY = 10_000  # objects; by Python's own 700, up to 3.12, some eighty 
 NAMES_MAX = 8
 FAILED = 1
 STOPPED_AT_ONCE = 1
-
-
-class WorkerCancelled(InturnError):
-    """A worker was cancelled from inside. What it had in hand was given back."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a handler cancelled the worker's own tasks, as `for one in asyncio.all_tasks(): "
-            "one.cancel()` does. What was in hand was given back; start the worker again, and let "
-            "handlers cancel only what they have started."
-        )
 
 
 class WorkProcess:
@@ -112,7 +100,11 @@ class WorkProcess:
                 self._begin(unknown)
                 await worker.work()
         except asyncio.CancelledError:  # nobody does that here: a signal tells it to stop
-            raise WorkerCancelled from None
+            raise InturnError(
+                "a handler cancelled the worker's own tasks, as `for one in asyncio.all_tasks(): "
+                "one.cancel()` does. What was in hand was given back; start the worker again, and "
+                "let handlers cancel only what they have started."
+            ) from None
         except HookFailed as failed:
             if self.started is None:
                 raise
@@ -173,7 +165,7 @@ class WorkProcess:
         running = worker.running
         with suppress(RuntimeError):  # its loop has just ended
             worker.stop()
-        self._tell(
+        worker.record.tell_aside(
             Stopping(
                 worker=worker.name,
                 why=why,
@@ -192,7 +184,7 @@ class WorkProcess:
         with suppress(RuntimeError):
             self.worker.stop_now()
         if not self._is_member:
-            self._tell(StoppingNow(worker=self.worker.name, why=why))
+            self.worker.record.tell_aside(StoppingNow(worker=self.worker.name, why=why))
 
     def _obey(self) -> None:
         for number, times in self._signals.heard():
@@ -204,10 +196,6 @@ class WorkProcess:
                 self.stop_now(number.name, 128 + number)
             else:
                 end_process(128 + number)
-
-    def _tell(self, event: WorkerEvent) -> None:
-        """Tell of an event beside this thread, which has signals to hear: nobody may read it."""
-        threading.Thread(target=self.worker.record.tell, args=[event], daemon=True).start()
 
     # What handlers left
 
@@ -229,10 +217,8 @@ class WorkProcess:
         self._end_with_left()
 
     def _end_with_left(self) -> NoReturn:
-        names = self._left()
-        more = len(names) - NAMES_MAX
-        names = [*names[:NAMES_MAX], *([f"{more:,} more"] if more > 0 else [])]
-        self.worker.record.tell(LeftBehind(worker=self.worker.name, names=tuple(names)))
+        names = tuple(self._left()[:NAMES_MAX])
+        self.worker.record.tell(LeftBehind(worker=self.worker.name, names=names))
         end_process(self._code)
 
     def _left(self) -> list[str]:

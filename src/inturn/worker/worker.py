@@ -29,8 +29,7 @@ from inturn.worker.attempt import Attempts, Observer
 from inturn.worker.background import Background
 from inturn.worker.health import HealthServer, WorkerHealth
 from inturn.worker.process_pool import ChildPool
-from inturn.worker.queues_ready import TROUBLE_SECONDS, QueuesReady
-from inturn.worker.queues_served import QueuesServed
+from inturn.worker.queues import TROUBLE_SECONDS, QueuesReady, QueuesServed
 from inturn.worker.record import Record
 from inturn.worker.runs import Runs
 from inturn.worker.step import POLL_SECONDS, Found, Steps
@@ -96,7 +95,6 @@ class Worker:
         )
         self._add_jobs()
         self._has_looked = False  # for what is left, and found nothing
-        self._is_running = self._has_begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()  # to stop
 
@@ -128,30 +126,25 @@ class Worker:
 
         Raises what keeps the store from being used at all. One that is away is asked again.
         """
-        if self._is_running or self._has_begun:
+        if self._loop is not None:
             raise WorkerSpent(self.name)
-        self._is_running = True
         self._loop = asyncio.get_running_loop()
-        try:
-            async with AsyncExitStack() as stack:
-                await stack.enter_async_context(self.app.keep_open())
-                store = await self.app.lend()
-                await self._learn(store)
-                stack.push_async_callback(self._end_background)
-                self._background.start()
-                stack.push_async_exit(self.app.hooks.part)
-                await self.app.hooks.start()
-                stack.push_async_callback(self._children.stop)
-                await self._children.start()
-                self._has_begun = True  # things are started that cannot be started twice
-                self.steps.begin(store)
-                listening = asyncio.create_task(self._ready.listen(store))
-                stack.push_async_callback(_end_task, listening)
-                await self._background.begin(store)
-                stack.push_async_callback(self._leave)
-                yield
-        finally:
-            self._is_running = False
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.app.keep_open())
+            store = await self.app.lend()
+            await self._learn(store)
+            stack.push_async_callback(self._end_background)
+            self._background.start()
+            stack.push_async_exit(self.app.hooks.part)
+            await self.app.hooks.start()
+            stack.push_async_callback(self._children.stop)
+            await self._children.start()
+            self.steps.begin(store)
+            listening = asyncio.create_task(self._ready.listen(store))
+            stack.push_async_callback(_end_task, listening)
+            await self._background.begin(store)
+            stack.push_async_callback(self._leave)
+            yield
 
     async def _learn(self, store: Store) -> None:
         """Hear which queues the store has, and attach the applications that some are of."""
