@@ -93,7 +93,8 @@ async def test_no_more_run_at_once_than_there_are_slots_here_and_on_threads(coun
 
 
 async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> None:
-    slots, seen, all_wait = Slots(1), [], threading.Event()
+    slots, seen = Slots(1), []
+    is_held, all_wait = threading.Event(), threading.Event()
 
     async def on_loop() -> None:
         seen.append("loop")
@@ -102,9 +103,12 @@ async def test_while_both_wait_the_loop_and_the_threads_have_slots_in_turn() -> 
         seen.append("thread")
 
     def hold() -> None:
+        is_held.set()
         all_wait.wait()
 
-    lines = [added(slots, hold), *(added(slots, on_loop) for _ in range(20))]
+    lines = [added(slots, hold)]
+    assert await asyncio.to_thread(is_held.wait, 10)
+    lines += [added(slots, on_loop) for _ in range(20)]
     lines += [added(slots, on_thread) for _ in range(20)]
     all_wait.set()
     for line in lines:
