@@ -29,6 +29,8 @@ def faults(page: str, tests: dict[str, str]) -> Iterator[str]:
         if not (found := LINE.match(line)):
             yield f"not a number, a text, and its test or open: {line}"
             continue
+        if found[1] in listed:
+            yield f"{found[1]} has two lines"
         listed.add(found[1])
         for name in re.findall(r"`(\S+)`", found[2]):
             if name not in tests:
@@ -51,3 +53,4 @@ def test_a_requirement_without_its_test_is_caught() -> None:
     for page in ("- 001-01 a: `a/test_a.py::test_b`", "- 001-01 a: `a/test_a.py::test_c`", "- a"):
         assert list(faults(page, tests))
     assert list(faults("- 001-02 b: open", tests))
+    assert list(faults("- 001-01 a: open\n- 001-01 a: `a/test_a.py::test_a`", tests))
