@@ -36,6 +36,19 @@ async def test_only_what_changed_in_the_code_is_written(store: Store) -> None:
     assert (await store.settings())["orders"] == QueueSettings(keep_done_seconds=90.0)
 
 
+async def test_only_what_code_has_never_said_is_written_where_that_is_asked_for(
+    store: Store,
+) -> None:
+    await store.declare({"orders": {"running_max": 2}, "mail": {"running_max": 2}})
+    await store.drop_queue("mail")
+    said = {"running_max": 3, "depth_max": 5}
+    await store.declare({"orders": said, "mail": said}, missing_only=True)
+    assert await store.settings() == {
+        "orders": QueueSettings(running_max=2, depth_max=5),
+        "mail": QueueSettings(running_max=3, depth_max=5),
+    }
+
+
 async def test_two_programs_that_say_different_things_of_a_queue_do_not_undo_each_other(
     store: Store, other_store: Store
 ) -> None:

@@ -200,7 +200,6 @@ async def test_a_full_queue_holds_up_its_own_schedules_only(
         """Do nothing."""
 
     store, worker = await app.lend(), firing(app)
-    await store.declare(app.connections.declared)
     await worker.step(store)
     for _ in range(2):
         clock.advance(3_600)

@@ -10,7 +10,9 @@ import pytest
 from inturn import App
 from inturn.model.errors import BadInput
 from inturn.model.lane import OnDead, QueueSettings, Replay, SuspectsRule
+from inturn.store.schema import Schema
 from inturn.worker.worker import Worker
+from tests.worker.conftest import until, working
 
 
 def declared(url: str) -> App:
@@ -50,6 +52,58 @@ async def test_it_is_written_when_a_worker_starts(url: str) -> None:
     async with declared(url) as app:
         await Worker(app).run(until_empty=True)
         assert await settings(app) == SETTINGS
+
+
+async def test_what_is_declared_later_is_written_before_the_app_is_used_again(url: str) -> None:
+    """As by a module that is imported when it is needed."""
+    async with App(url) as app:
+
+        @app.job
+        async def push(item: int) -> None: ...
+
+        await push.submit(1)
+        app.queue("orders", running_max=2, local=True)
+        await push.using(queue="orders").submit(1)
+        assert (await settings(app))["orders"] == QueueSettings(running_max=2, local=True)
+        app.queue("orders", running_max=3)
+        async with app.transaction() as t:
+            await t.submit(push.using(queue="orders").call(2))
+        assert (await settings(app))["orders"] == QueueSettings(running_max=3, local=True)
+
+
+async def test_tables_that_are_named_later_are_made_before_the_app_is_used_again(
+    tmp_path: Path,
+) -> None:
+    async with App(f"sqlite:///{tmp_path}/work.db") as app:
+        assert await settings(app) == {}
+        app.schema(Schema("shop", "tests.shop"))
+        found = await app.run(lambda store: store.versions())
+    assert set(found) == {"engine", "shop"}
+
+
+async def test_a_worker_writes_again_what_code_says_of_a_queue_that_was_dropped(url: str) -> None:
+    async with declared(url) as app, working(app, sweep_seconds=0.05):
+        store = await app.lend()
+        by_hand = QueueSettings(on_dead=OnDead.HALT)
+        await store.configure("orders", by_hand)
+        await store.drop_queue("lightspeed")
+
+        async def is_back() -> bool:
+            return (await store.settings()).get("lightspeed") == SETTINGS["lightspeed"]
+
+        await until(is_back)
+        app.queue("late", depth_max=7)  # and what is declared while it runs
+
+        async def is_written() -> bool:
+            return (await other.settings()).get("late") == QueueSettings(depth_max=7)
+
+        other = app.spare_store()
+        try:
+            await other.open()
+            await until(is_written)
+            assert (await other.settings())["orders"] == by_hand
+        finally:
+            await other.close()
 
 
 async def test_what_a_person_has_set_holds_until_the_code_changes(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from inturn.model.errors import StoreUnavailable
 from inturn.model.lane import QueueSettings
 from inturn.model.lease import Lease, Reclaimed
 from inturn.model.worker import WorkerView
+from inturn.queue.app import App
 from inturn.worker import heartbeat as heartbeat_module
 from inturn.worker.health import WorkerHealth
 from inturn.worker.heartbeat import Heartbeat
@@ -36,6 +37,7 @@ class World:
         self.in_hand = 1
         self.inbox: list[object] = []
         self.runs = self
+        self.app = App("sqlite:///:memory:")
         self.health = WorkerHealth("w1", Record("w1"), lease_seconds=lease_seconds)
 
     # As a store
@@ -53,6 +55,8 @@ class World:
         if gone is None:
             self.sweeps_at.append(self.now)
         return Reclaimed()
+
+    async def declare(self, queues: Mapping[str, object], *, missing_only: bool) -> None: ...
 
     async def settings(self) -> dict[str, QueueSettings]:
         return {}

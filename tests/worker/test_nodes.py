@@ -89,7 +89,6 @@ async def test_a_local_queue_is_not_served_by_those_who_do_not_name_it(url: str)
     ran: list[str] = []
     async with made(url, ran) as app:
         app.queue("mail", local=True)
-        await app.run(lambda store: store.declare(app.connections.declared))
         await app.jobs["step"].submit(name="here")
         assert await serves(app) == []
         assert ran == []

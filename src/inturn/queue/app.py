@@ -107,7 +107,6 @@ class App(ExtensibleApp):
         self.hooks = Hooks()
         self.duties: dict[str, Duty] = {}
         self.connections = Connections(url, clock)
-        self.schemas = self.connections.schemas
         self._queues_made: set[str] = set()  # for those who submit on connections of their own
         self.mark = object()  # the same in the copies of it that workers have
 
@@ -246,7 +245,7 @@ class App(ExtensibleApp):
     def queue(self, name: str, **settings: Unpack[QueueDeclaration]) -> str:
         """Say how a queue behaves: ``app.queue("orders", on_dead="halt", rate=(50, "5m"))``.
 
-        Written to the store when a worker starts or the app is first used, if it is not what code
+        Written to the store when a worker starts or the app is used next, if it is not what code
         said last: what a person has set with ``inturn queues set`` holds until the code changes. A
         setting that is not named stays as it is. Returns the name.
 
@@ -264,7 +263,8 @@ class App(ExtensibleApp):
         check_name("queue", name, bounds.QUEUE_CHARS_MAX)
         given = plain_settings(settings)
         check_declared(given)
-        self.connections.declared.setdefault(name, {}).update(given)
+        self.connections.declare_queue(name, given)
+        self._queues_made.discard(name)
         return name
 
     def limit(
@@ -418,11 +418,15 @@ class App(ExtensibleApp):
     def schema(self, schema: Schema) -> Schema:
         """Have ``app.migrate()`` and ``inturn store migrate -A`` make these tables, too.
 
-        The app is not opened on a store without them, nor on older ones; on SQLite it makes them.
+        The app is not used on a store without them, nor on older ones; on SQLite it makes them.
         """
-        if schema not in self.schemas:
-            self.schemas.append(schema)
+        self.connections.declare_schema(schema)
         return schema
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """The tables that the app needs besides the engine's, in the order they were named."""
+        return list(self.connections.declared.schemas)
 
     def duty(
         self, name: str, function: DutyFunction, *, every_seconds: float, alone: bool = True

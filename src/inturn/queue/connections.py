@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from inturn.model.clock import Clock
@@ -20,7 +20,6 @@ from inturn.store.store import Store
 
 Answer = TypeVar("Answer")
 Loop = asyncio.AbstractEventLoop
-Declarations = Mapping[str, Mapping[str, Any]]
 
 LOOK_SECONDS = 0.05
 """How often a close that waits for another loop looks whether that loop still runs."""
@@ -35,6 +34,13 @@ _left_to_parent: list[Any] = []
 """What a forked child neither uses nor closes: its parent would feel it."""
 
 
+class Declared(NamedTuple):
+    """What code has said of a store so far: another one when it says more."""
+
+    queues: Mapping[str, Mapping[str, Any]]
+    schemas: tuple[Schema, ...]
+
+
 class OpenStore:
     """A store, opened when it is first used. It is closed when nobody uses it any more.
 
@@ -43,27 +49,12 @@ class OpenStore:
 
     def __init__(self, store: Store, loop: Loop | None) -> None:
         self.store, self.loop = store, loop
-        self.is_open = False
+        self.written: Declared | None = None  # what it has been told; None: it is not open
+        self.opening = asyncio.Lock()
         self.calls = 0  # that are under way
         self.keepers = 0  # workers that live on it
         self.is_to_close = False  # as soon as no worker lives on it
         self.is_left = False  # nobody comes any more: the last to leave closes it
-        self._opening = asyncio.Lock()
-
-    async def opened(self, declared: Declarations, schemas: Iterable[Schema]) -> Store:
-        """Return the store, open, with the app's tables, and what code says of its queues."""
-        if not self.is_open:
-            if self.loop is None and asyncio.get_running_loop() is not bridge():
-                await on_bridge(self.opened(declared, schemas))  # one loop: one lock serves all
-            else:
-                async with self._opening:
-                    if not self.is_open:
-                        await self.store.open()
-                        for schema in in_order(schemas):
-                            await self.store.ensure(schema)
-                        await self.store.declare(declared)
-                        self.is_open = True
-        return self.store
 
     async def close(self) -> None:
         """Close it, on its loop. If that has ended, so have its connections."""
@@ -90,17 +81,35 @@ class Connections:
 
     def __init__(self, url: str, clock: Clock | None) -> None:
         self._lock = threading.Lock()
-        self.declared: dict[str, dict[str, Any]] = {}  # the settings of queues, as code has them
-        self.schemas: list[Schema] = []
+        self.declared = Declared({}, ())
         self._by_loop: dict[Loop, OpenStore] = {}
         self._shared: OpenStore | None = None  # if it serves every loop
         self._endings: WeakKeyDictionary[Loop, Endings] = WeakKeyDictionary()
         self.use(url, clock)
         _everyone.add(self)
 
+    # Declarations: written when the app is used next
+
+    def declare_queue(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Say how a queue behaves, besides what was said of it before."""
+        with self._lock:
+            queues, schemas = self.declared
+            said = {**queues.get(name, {}), **settings}
+            if queues.get(name) != said:
+                self.declared = Declared({**queues, name: said}, schemas)
+
+    def declare_schema(self, schema: Schema) -> None:
+        """Say which tables the app needs."""
+        with self._lock:
+            queues, schemas = self.declared
+            if schema not in schemas:
+                self.declared = Declared(queues, (*schemas, schema))
+
+    # Stores
+
     def use(self, url: str, clock: Clock | None) -> None:
         """Go to a store, before one is open."""
-        if any(one.is_open for one in self._all()):
+        if any(one.written is not None for one in self._all()):
             raise BadInput("the app's store is open: name another before the app is first used.")
         self.url, self.address, self.clock = url, anchored(url), clock
         store = self.connect()
@@ -129,8 +138,8 @@ class Connections:
             return await on_bridge(self.run(verb))
         try:
             store = open_store.store
-            if not open_store.is_open:
-                store = await open_store.opened(self.declared, self.schemas)
+            if open_store.written is not self.declared:
+                store = await self._opened(open_store)
             return await verb(store)
         finally:
             await self._give_back(open_store)
@@ -143,9 +152,26 @@ class Connections:
             assert open_store is not None
             open_store.calls += 1
         try:
-            yield await open_store.opened(self.declared, self.schemas)
+            yield await self._opened(open_store)
         finally:
             await self._give_back(open_store)
+
+    async def _opened(self, one: OpenStore) -> Store:
+        """Return a store, open, with the app's tables, and told what code says of its queues."""
+        if one.written is self.declared:
+            return one.store
+        if one.loop is None and asyncio.get_running_loop() is not bridge():
+            return await on_bridge(self._opened(one))  # one loop: one lock serves all
+        async with one.opening:
+            declared = self.declared
+            if one.written is None:
+                await one.store.open()
+            if one.written is not declared:
+                for schema in in_order(declared.schemas):
+                    await one.store.ensure(schema)
+                await one.store.declare(declared.queues)
+                one.written = declared
+        return one.store
 
     async def _give_back(self, open_store: OpenStore) -> None:
         with self._lock:

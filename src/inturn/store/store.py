@@ -306,11 +306,15 @@ class Store(Reads):
     async def settings(self) -> dict[str, QueueSettings]:
         """Return how every queue behaves: one small row each, whatever is in it."""
 
-    async def declare(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
+    async def declare(
+        self, queues: Mapping[str, Mapping[str, Any]], *, missing_only: bool = False
+    ) -> None:
         """Write settings that code says: those that it says otherwise than it did last.
 
         So what a person has configured holds until the code changes. A setting that is not named
-        stays as it is. Queues are made if need be.
+        stays as it is. Queues are made if need be. ``missing_only``: only settings that code has
+        never said, or of a queue that was dropped since; so two programs that differ do not take
+        turns.
         """
         for queue, settings in queues.items():
             check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
@@ -318,6 +322,15 @@ class Store(Reads):
         if not queues:
             return
         written = await self._declarations()
+        if missing_only:
+            queues = {
+                queue: {
+                    name: value
+                    for name, value in settings.items()
+                    if name not in written.get(queue, {})
+                }
+                for queue, settings in queues.items()
+            }
         changed = {
             queue: settings
             for queue, settings in queues.items()

@@ -149,8 +149,8 @@ class Worker:
     async def _learn(self, store: Store) -> None:
         """Hear which queues the store has, and attach the applications that some are of."""
         self.steps.serve(await store.settings())
-        await store.declare(self.app.connections.declared)
         self._add_jobs()
+        store = await self.app.lend()  # which is told what those declare
         self.steps.serve(await store.settings())
 
     def _add_jobs(self) -> None:
