@@ -121,6 +121,25 @@ async def test_what_a_person_has_set_holds_until_the_code_changes(tmp_path: Path
     assert now == QueueSettings(rate=40, rate_seconds=300.0)
 
 
+async def test_a_limit_that_is_not_named_stays_as_it_is(tmp_path: Path) -> None:
+    async with App(f"sqlite:///{tmp_path}/work.db") as app:
+        store = await app.lend()
+        await store.configure("orders", QueueSettings(rate=20, rate_seconds=300.0))
+        app.queue("mail", running_max=4)
+        app.limit("orders", running=2)
+        app.limit("mail", rate=5, per=1)
+        assert await settings(app) == {
+            "orders": QueueSettings(rate=20, rate_seconds=300.0, running_max=2),
+            "mail": QueueSettings(rate=5, rate_seconds=1.0, running_max=4),
+        }
+        app.limit("orders", rate=None)
+        app.limit("mail", running=None)
+        assert await settings(app) == {
+            "orders": QueueSettings(running_max=2),
+            "mail": QueueSettings(rate=5, rate_seconds=1.0),
+        }
+
+
 async def test_many_apps_may_start_at_once(url: str) -> None:
     apps = [declared(url) for _ in range(5)]
     await asyncio.gather(*(app.open() for app in apps))
@@ -139,6 +158,8 @@ def test_what_a_queue_cannot_be_is_refused_where_it_is_declared() -> None:
         app.queue("orders", colour="red")  # type: ignore[call-arg]
     with pytest.raises(BadInput, match="so many jobs in a time"):
         app.limit("orders", rate=50)
+    with pytest.raises(BadInput, match="so many jobs in a time"):
+        app.limit("orders", per="5m")
     with pytest.raises(BadInput, match="running_max is 0"):
         app.limit("orders", running=0)
     with pytest.raises(BadInput, match="on_dead"):

@@ -19,6 +19,8 @@ from typing import (
     overload,
 )
 
+from msgspec import UNSET, UnsetType
+
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_declared,
@@ -271,18 +273,23 @@ class App(ExtensibleApp):
         self,
         name: str,
         *,
-        rate: int | None = None,
+        rate: int | UnsetType | None = UNSET,
         per: float | str | None = None,
-        running: int | None = None,
+        running: int | UnsetType | None = UNSET,
     ) -> str:
         """Limit a queue: ``app.limit("lightspeed", rate=50, per="5m", running=2)``.
 
-        A job comes under it by ``queue="lightspeed"``.
+        A job comes under it by ``queue="lightspeed"``. A limit that is not named stays as it is;
+        None takes it away.
         """
-        if (rate is None) is not (per is None):
+        limits = QueueDeclaration()
+        if running is not UNSET:
+            limits["running_max"] = running
+        if (rate is UNSET or rate is None) is not (per is None):
             raise BadInput('a limit starts so many jobs in a time: rate=50, per="5m".')
-        pace = None if rate is None or per is None else (rate, per)
-        return self.queue(name, rate=pace, running_max=running)
+        if rate is not UNSET:
+            limits["rate"] = None if rate is None or per is None else (rate, per)
+        return self.queue(name, **limits)
 
     # Hooks
 
