@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, StoreUnavailable
 from inturn.queue.app import App
+from inturn.queue.declared import Duty
 from inturn.store.store import Store
+from inturn.worker import background
+from inturn.worker.background import DutyCalls
+from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working
 
 
@@ -116,6 +120,30 @@ async def test_a_duty_that_fails_is_named_once_and_called_again(
         await until(lambda: len(called) > 2)
     assert caplog.text.count("duty 'sweep' failed, and is called again") == 1
     assert "OSError: no route" in caplog.text
+
+
+async def test_no_call_begins_when_its_hold_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an outage that outlasts the lease."""
+    now, called = [0.0], list[float]()
+    app, store = App("sqlite:///:memory:"), App("sqlite:///:memory:").spare_store()
+
+    async def call(_store: Store, _held_until: datetime) -> None:
+        called.append(now[0])
+
+    async def hold(name: str, *, worker: str, seconds: float) -> bool:
+        if now[0]:
+            now[0] += 60.0
+            raise StoreUnavailable("no answer")
+        return True
+
+    monkeypatch.setattr(background, "lease_now", lambda: now[0])
+    monkeypatch.setattr(store, "hold", hold)
+    duty = Duty(name="sweep", function=call, every_seconds=1.0, alone=True)
+    calls = DutyCalls(Worker(app, lease_seconds=30.0), store, duty)
+    for at in (0.0, 11.0):
+        now[0] = at
+        await calls.step()
+    assert called == [0.0]
 
 
 async def test_a_call_that_outlasts_its_hold_is_cancelled(app: App) -> None:

@@ -171,6 +171,7 @@ class DutyCalls:
         now = lease_now()
         if now >= self._tried_at + self._pause:
             await self._hold(now)
+            now = lease_now()  # the store may not have answered for a while
         if now < self._held_until and now >= self._due_at:
             self._due_at = lease_now() + await self._call()
         now = lease_now()
