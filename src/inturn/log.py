@@ -9,6 +9,7 @@ from uuid import UUID
 
 from inturn.model import events, worker_events
 from inturn.model.spelling import whole
+from inturn.policy.explain import worker_option
 from inturn.policy.raised import describe
 
 EXECUTOR = "inturn.executor"
@@ -178,15 +179,27 @@ def _ending_of(event: worker_events.MemberDied) -> str:
     return f"{how}; another takes its place in {event.restart_seconds:.1f} s"
 
 
+def log_serves_nothing(worker: str, queues_local: Sequence[str]) -> None:
+    """Say that a worker runs nothing, for its jobs are left to workers that name their queues."""
+    one = len(queues_local) == 1
+    logging.getLogger(WORKER).warning(
+        "worker %s: serves no queue: %s local. Start it with %s.",
+        worker,
+        f"{', '.join(map(repr, queues_local))} {'is' if one else 'are'}",
+        " ".join(map(worker_option, queues_local)),
+    )
+
+
 def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     """Say that a worker waits at queues that nobody may ever send a job to."""
     one = len(queues) == 1
     logging.getLogger(WORKER).warning(
         "worker %s: no job of its app goes to the %s %s, and the store has none of that name yet. "
-        "Look whether --queue is mistyped; jobs that others send there are run.",
+        "Look whether %s is mistyped; jobs that others send there are run.",
         worker,
         "queue" if one else "queues",
         ", ".join(map(repr, queues)),
+        " or ".join(map(worker_option, queues)),
     )
 
 

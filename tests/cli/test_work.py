@@ -45,6 +45,16 @@ async def mail(to: str) -> None:
     raise ValueError(f"no such address: {to}\\x1b[2J")
 """
 
+PRESS = """
+import inturn
+
+app = inturn.App("sqlite:///shop.db")
+app.queue("press 1", local=True)
+
+@app.job(queue="press 1")
+async def cut() -> None: ...
+"""
+
 
 @pytest.fixture(autouse=True)
 def shop(tmp_path: Path) -> Path:
@@ -87,6 +97,17 @@ def test_a_queue_that_is_most_likely_mistyped_is_told_once(processes: str) -> No
 def test_a_queue_that_is_most_likely_mistyped_is_told_in_json_too() -> None:
     first, *_ = events(work("shop:app", "--json", "--queue", "mial", "--queue", "mail"))
     assert (first["event"], first["queues_unknown"]) == ("started", ["mial"])
+
+
+def test_a_worker_that_serves_no_queue_says_which_are_local(shop: Path) -> None:
+    (shop / "press.py").write_text(PRESS)
+    ran = work("press:app")
+    assert ran.code == 0
+    [said] = [line for line in ran.err.splitlines() if "WARNING" in line]
+    assert "serves no queue: 'press 1' is local. Start it with --queue 'press 1'" in said
+    named = work("press:app", "--queue", "press 1", "--node", "nowhere")
+    [said] = [line for line in named.err.splitlines() if "WARNING" in line]
+    assert "Look whether --node nowhere is mistyped" in said
 
 
 # Which app

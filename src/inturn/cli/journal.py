@@ -25,7 +25,7 @@ from inturn.cli.text import (
     plain,
     print_to,
 )
-from inturn.log import WORKER, log_queues_unknown, log_store_left
+from inturn.log import WORKER, log_queues_unknown, log_serves_nothing, log_store_left
 from inturn.model.worker_events import Counts, Started, Stopped, WorkerEvent
 
 _NAMES_SHOWN = 8
@@ -117,6 +117,8 @@ class Journal:
             log_store_left(event.app, event.store, event.store_left, event.store_named_by)
         if event.queues_unknown:
             log_queues_unknown(event.worker, event.queues_unknown)
+        if not event.queues:
+            log_serves_nothing(event.worker, event.queues_local)
 
     def _print(self, shown: RenderableType) -> None:
         with contextlib.suppress(OSError):

@@ -45,6 +45,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     ``store_named_by``: the flag, the variable or the file that does, if it is not the app itself.
     ``store_left``: the one that the app names, if it is another.
     ``queues_unknown``: those that no job is declared on, and that the store does not have.
+    ``queues_local``: of its jobs, which it leaves to workers that name them.
     """
 
     app: str
@@ -58,6 +59,7 @@ class Started(WorkerEvent, frozen=True, kw_only=True):
     store_named_by: str | None = None
     store_left: str | None = None
     queues_unknown: tuple[str, ...] = ()
+    queues_local: tuple[str, ...] = ()
 
 
 class Failure(WorkerEvent, frozen=True, kw_only=True):

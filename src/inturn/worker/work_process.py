@@ -137,8 +137,16 @@ class WorkProcess:
             version=inturn.__version__,
             pid=os.getpid(),
             queues_unknown=queues_unknown,
+            queues_local=self._local_queues(),
         )
         worker.record.tell(self.started)
+
+    def _local_queues(self) -> tuple[str, ...]:
+        """Return the queues of the app's jobs that it leaves to workers that name them."""
+        if self._settings.queues is not None:
+            return ()
+        declared = {job.options.queue for job in self.worker.app.jobs.values()}
+        return tuple(sorted(declared - {*self.worker.queues}))
 
     async def _unknown_queues(self) -> tuple[str, ...]:
         """Return the queues that are most likely mistyped, as far as the store can be asked."""
