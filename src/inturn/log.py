@@ -265,7 +265,7 @@ def log_not_ended(kind: str, seconds: float, *, on_thread: bool) -> None:
 
 def log_after_done(kind: str, job: UUID, verdict: object) -> None:
     """Say that a handler failed after the transaction that settled its job."""
-    why = getattr(verdict, "error", "it was cancelled")
+    why = _clause(getattr(verdict, "error", "it was cancelled"))
     _say(
         logging.getLogger(WORKER),
         logging.ERROR,

@@ -154,8 +154,8 @@ def test_what_a_queue_cannot_be_is_refused_where_it_is_declared() -> None:
         app.queue("orders", rate=50)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="no length of time"):
         app.queue("orders", rate=(50, "often"))
-    with pytest.raises(BadInput, match="a queue has the settings"):
-        app.queue("orders", colour="red")  # type: ignore[call-arg]
+    with pytest.raises(BadInput, match=r"no setting 'max_running'.*rate, .*running_max"):
+        app.queue("orders", max_running=2)  # type: ignore[call-arg]
     with pytest.raises(BadInput, match="so many jobs in a time"):
         app.limit("orders", rate=50)
     with pytest.raises(BadInput, match="so many jobs in a time"):

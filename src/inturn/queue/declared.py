@@ -11,6 +11,7 @@ from inturn.model import bounds
 from inturn.model.admissible import check_name, check_number, shown
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
+from inturn.model.spelling import did_you_mean
 from inturn.store.store import Store
 
 
@@ -32,6 +33,12 @@ class QueueDeclaration(TypedDict, total=False):
 def plain_settings(declared: QueueDeclaration) -> dict[str, Any]:
     """Return what is declared as settings of ``QueueSettings``, as JSON has them."""
     given: dict[str, Any] = dict(declared)
+    for name in given.keys() - QueueDeclaration.__annotations__:
+        known = sorted(QueueDeclaration.__annotations__)
+        raise BadInput(
+            f"a queue has no setting {name!r}.{did_you_mean(name, known)} It has "
+            f"{', '.join(known)}."
+        )
     for name in ("keep_done", "aging"):
         if name in given:
             given[f"{name}_seconds"] = _seconds(given.pop(name))

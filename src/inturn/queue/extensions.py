@@ -192,7 +192,7 @@ class ExtensibleApp:
 
 
 def attach_used(app: ExtensibleApp, queues: Collection[str]) -> None:
-    """Attach the installed applications of which one of a store's queues has the name."""
+    """Attach the installed applications whose name a queue of the store has."""
     for schema in installed_schemas():
         if schema.owner in queues and hasattr(import_module(schema.package), "attach"):
             app.extension(schema.package)

@@ -107,7 +107,7 @@ class Heartbeat:
         Before this worker beats: it may have the name of one of them.
         """
         named = {one.process for one in await self._store.workers() if one.process}
-        gone = [one for one in named if is_gone(one)]  # the kernel has killed their children
+        gone = [one for one in named if is_gone(one)]  # and the kernel killed process=True
         while (found := await self._store.reclaim(gone=gone)).leases:
             self._post(found)
 
