@@ -9,7 +9,7 @@ import pytest
 from inturn.model.errors import BadInput
 from inturn.model.lane import OnDead, QueueSettings
 from inturn.store.store import Store
-from tests.contract.support import enqueue, jobs, queue_status
+from tests.contract.support import queue_status
 
 
 async def test_what_code_says_is_written_once_and_left_to_a_person_then(
@@ -60,14 +60,6 @@ async def test_two_programs_that_say_different_things_of_a_queue_do_not_undo_eac
     await store.declare({"orders": {"running_max": 2}})
     await other_store.declare({"orders": {"on_dead": "halt"}})
     assert (await store.settings())["orders"] == QueueSettings()
-
-
-async def test_declared_limits_hold(store: Store) -> None:
-    await enqueue(store, *jobs(5, queue="lightspeed"))
-    await store.declare({"lightspeed": {"rate": 3, "rate_seconds": 300.0}})
-    claims = await store.claim("lightspeed", jobs_max=9, worker="w1")
-    assert sum(len(one.jobs) for one in claims) == 3
-    assert await store.check() == []
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,9 @@ async def connected(url: str) -> AsyncIterator[Any]:
 async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be_submitted_once(
     url: str,
 ) -> None:
-    async def enqueue() -> Any:
+    async def in_transaction() -> Any:
         async with app.transaction() as transaction:
-            return await transaction.enqueue(batch)
+            return await transaction.submit_many(batch)
 
     twice = r"^this call of 'answer', job {}, stands twice in the batch, and would run once: .*\.$"
     app = App(url)
@@ -94,7 +94,7 @@ async def test_a_call_that_stands_twice_in_a_batch_is_refused_as_such_and_may_be
             with pytest.raises(BadInput, match=twice.format(one.id)):
                 await app.submit_many(batch)
             with pytest.raises(BadInput, match=twice.format(one.id)):
-                await enqueue()
+                await in_transaction()
         with pytest.raises(BadInput, match=twice.format(one.id)):
             await executor.submit_many([("k", one), ("l", one)])
         assert (await app.run(lambda store: store.jobs())).rows == ()

@@ -106,21 +106,6 @@ async def test_a_worker_writes_again_what_code_says_of_a_queue_that_was_dropped(
             await other.close()
 
 
-async def test_what_a_person_has_set_holds_until_the_code_changes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/work.db"
-    async with declared(url) as app:
-        by_hand = QueueSettings(rate=10, rate_seconds=60.0)
-        await app.run(lambda store: store.configure("lightspeed", by_hand))
-        assert (await settings(app))["lightspeed"] == by_hand
-    async with declared(url) as app:
-        assert (await settings(app))["lightspeed"] == by_hand
-    changed = declared(url)
-    changed.limit("lightspeed", rate=40, per="5m", running=2)
-    async with changed:
-        now = (await settings(changed))["lightspeed"]
-    assert now == QueueSettings(rate=40, rate_seconds=300.0)
-
-
 async def test_a_limit_that_is_not_named_stays_as_it_is(tmp_path: Path) -> None:
     async with App(f"sqlite:///{tmp_path}/work.db") as app:
         store = await app.lend()

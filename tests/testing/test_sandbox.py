@@ -84,7 +84,7 @@ async def test_what_a_handlers_transaction_submits_counts_when_it_commits(shop: 
     @shop.app.job
     async def order(context: inturn.Context) -> None:
         async with context.transaction() as transaction:
-            await transaction.enqueue([shop.send.call("ann")])
+            await transaction.submit(shop.send.call("ann"))
 
     async with private(shop.app) as sandbox:
         await order.submit()

@@ -30,9 +30,9 @@ R = TypeVar("R")
 class AppTransaction:
     """One transaction of the store, for rows of your own and for jobs.
 
-    ``execute``, ``run``, ``run_many`` and ``enqueue`` happen at once, and what comes later sees it.
-    ``cancel``, ``submit``, ``submit_many``, ``open_gate`` and ``advance_gate`` are noted, and
-    happen at the commit, in this order. So nobody waits for their locks while your code runs, and
+    ``execute``, ``run`` and ``run_many`` happen at once, and what comes later sees it. ``cancel``,
+    ``submit``, ``submit_many``, ``open_gate`` and ``advance_gate`` are noted, and happen at the
+    commit, in this order. So nobody waits for their locks while your code runs, and
     what they refuse (``QueueFull``, ``DedupeConflict``, ``UnknownJob``) is raised at the end of the
     block; then nothing of the transaction happened.
     """
@@ -57,18 +57,6 @@ class AppTransaction:
     async def run_many(self, query: Query[Any], rows: Iterable[Any]) -> None:
         """Run a query over many rows, Structs or dicts: ``inturn.Query`` says how it reads them."""
         await self._open().run_many(query, rows)
-
-    async def enqueue(self, jobs: Iterable[NewJob | Call[Any]]) -> list[Accepted]:
-        """Accept jobs at once: what is refused is so here. On PostgreSQL producers of the same keys
-        wait for the commit.
-        """
-        given = listed("jobs", jobs)
-        calls = [one for one in given if isinstance(one, Call)]
-        for call in calls:
-            call.check_for(self._app)
-        check_distinct(calls)
-        made = [one.new if isinstance(one, Call) else one for one in given]
-        return await self._open().enqueue(made)
 
     # At the commit
 
@@ -115,6 +103,11 @@ class AppTransaction:
         self._open()
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
         self._gates.append((queue, None))
+
+    # For our own applications, and so not in the reference.
+
+    async def enqueue(self, jobs: Iterable[NewJob]) -> list[Accepted]:
+        return await self._open().enqueue(jobs)
 
     # For whoever opens it, and so not in the reference: it stands around a transaction of the
     # store, to hear whether that was committed, and finishes inside of it.
