@@ -312,6 +312,24 @@ async def test_a_new_queue_is_made_apart_from_the_transaction(
     assert len((await stored(app))[1]) == 2
 
 
+async def test_what_is_declared_later_is_written_when_a_connection_of_ones_own_submits_next(
+    app: App, send: Job[..., None]
+) -> None:
+    def submit() -> None:
+        with of_psycopg_sync(app.url) as (connection, _):
+            send.using(connection=connection).submit_sync("a", "one")
+
+    await asyncio.to_thread(submit)
+    app.queue("mail", running_max=2)
+    await asyncio.to_thread(submit)
+    store = app.spare_store()
+    await store.open()
+    try:
+        assert (await store.settings())["mail"].running_max == 2
+    finally:
+        await store.close()
+
+
 async def test_what_is_no_connection_is_refused(app: App, send: Job[..., None]) -> None:
     with pytest.raises(BadInput, match=r"asyncpg's, psycopg's, SQLAlchemy's or Django's"):
         await send.using(connection="postgresql://").submit("a", "one")
