@@ -70,20 +70,21 @@ def goes_back_when_killed(place: Place, replay: Replay) -> bool:
     """Kill workers that cannot commit; say whether a job ran again after its successor began."""
     place.store(lambda store: store.configure("default", QueueSettings(replay=replay)))
     options = ("--concurrency", "3", "--lease", "1s", "--sweep", "200ms")
-    workers = [place.work(*options) for _ in range(2)]
-    keys, jobs = KEYS[:4], 150
-    place.submit(*(count.using(key=key).call(key, n, 0.005) for n in range(jobs) for key in keys))
-    for kill in range(1, 4):
-        until(lambda least=30 * kill: len(place.effects()) > least)  # type: ignore[misc]
-        victim = place.who_ran(workers)
+    keys, each = KEYS[:4], 40
+    workers = {one.pid: one for one in (place.work(*options) for _ in range(2))}
+    for first in range(0, 3 * each, each):
+        before = len(place.effects())
+        numbers = range(first, first + each)
+        place.submit(*(count.using(key=key).call(key, n, 0.02) for n in numbers for key in keys))
+        until(lambda before=before: len(place.effects()) > before + 10)  # type: ignore[misc]
         with place.locked():
             time.sleep(0.3)  # what was claimed runs, and none of it is committed
-            victim.kill()
-        workers.remove(victim)
-        workers.append(place.work(*options))
+            workers.pop(place.effects()[-1].pid).kill()
+        replacement = place.work(*options)
+        workers[replacement.pid] = replacement
     place.until_done()
     ran = [[one.number for one in place.effects(name=key)] for key in keys]
-    assert all(set(numbers) == set(range(jobs)) for numbers in ran)
+    assert all(set(numbers) == set(range(3 * each)) for numbers in ran)
     return any(numbers != sorted(numbers) for numbers in ran)
 
 

@@ -97,6 +97,7 @@ class Heartbeat:
             # Not all workers at one moment.
             self._sweep_in = worker.sweep_seconds * (0.75 + self._random.random() / 2)
             self._post(await self._store.reclaim())
+            # What was declared since the worker began, or of a queue that was dropped.
             await self._store.declare(worker.app.connections.declared.queues, missing_only=True)
             worker.inbox.append(await self._store.settings())
         await self._store.beat(view_of(worker))
