@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -131,6 +132,13 @@ def test_a_list_of_jobs_says_what_each_waits_for(sqlite_cli: Cli) -> None:
     assert re.search(r"dead +mail +send +\S+ +1/5 +no address", said)
     assert re.search(r"scheduled +mail +send +\S+ +in 1[45]m", said)
     assert re.search(r"waiting +orders +order +c-7 +\S+ +behind 1", said)
+
+
+def test_a_retry_that_is_overdue_is_due_now(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="send", queue="mail")]))
+    sqlite_cli.store(lambda store: settle_next(store, "mail", Retry(0.001, "later")))
+    time.sleep(0.01)
+    assert re.search(r"retrying .* now later", sqlite_cli("jobs", "list").out)
 
 
 def test_a_list_goes_on_where_it_ended(sqlite_cli: Cli) -> None:

@@ -54,8 +54,8 @@ from inturn.store.store import Store
 app = typer.Typer(help="List, explain, cancel and retry jobs.", no_args_is_help=True)
 dead = typer.Typer(help="List, retry or drop dead jobs (dead letters).", no_args_is_help=True)
 
-_HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "note…")
-_DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason…")
+_HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "note¶")
+_DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason¶")
 
 
 @app.command(
@@ -98,6 +98,7 @@ def list_(
         heads=_HEADS,
         cells=lambda view: _cells(view, statuses.get(view.job.queue), now),
         empty="No jobs." if every or state else "No unfinished jobs. For all: --all.",
+        without=_said(state=state, queue=queue, kind=kind, key=key),
     )
 
 
@@ -193,6 +194,7 @@ def dead_list(
         heads=_DEAD_HEADS,
         cells=lambda letter: _dead_cells(letter, now),
         empty="No dead jobs.",
+        without=_said(queue=queue, kind=kind, key=key),
     )
 
 
@@ -428,6 +430,11 @@ def _dead_cells(letter: DeadLetter, now: datetime) -> tuple[Cell, ...]:
     )
 
 
+def _said(**filters: str | None) -> list[str]:
+    """Return the columns that a filter says already."""
+    return [name for name, value in filters.items() if value is not None]
+
+
 def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
     """Say what matters most about a job in its state."""
     match view.state:
@@ -435,7 +442,9 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
             return name_text(f"{done}on {view.worker}")
         case JobState.SCHEDULED | JobState.RETRYING:
-            due = "now" if view.run_at is None else f"in {age(now, view.run_at)}"
+            due = "now"
+            if view.run_at is not None and view.run_at > now:
+                due = f"in {age(now, view.run_at)}"
             return one_line(f"{due} {view.errors[-1].error if view.errors else ''}")
         case JobState.BLOCKED:
             others = ", ".join(map(short_id, view.waits_for))

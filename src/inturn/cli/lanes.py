@@ -32,7 +32,7 @@ app = typer.Typer(
     help="List, pause and unblock lanes (one ordered line per key).", no_args_is_help=True
 )
 
-_HEADS = ("key…", "state", ">waiting", "next kind…", ">round", "note…")
+_HEADS = ("key…", "state", ">waiting", "next kind…", ">round", "note¶")
 
 
 @app.command("list", epilog=examples("inturn lanes list orders --state halted"))

@@ -24,7 +24,7 @@ from inturn.store.store import Store
 
 app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
 
-_HEADS = ("queue…", ">gate", "paused by…", "settings…")
+_HEADS = ("queue…", ">gate", "paused by…", "settings¶")
 
 
 _NONE: Any = object()  # what "none" is read as: None is an option that was not given

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -138,9 +138,12 @@ class Session:
         heads: Sequence[str],
         cells: Callable[[Row], Sequence[Cell]],
         empty: str,
+        without: Collection[str] = (),
     ) -> None:
         """Print a list, and how to go on when there is more."""
-        shown: RenderableType = table(heads, map(cells, page.rows)) if page.rows else empty
+        shown: RenderableType = empty
+        if page.rows:
+            shown = table(heads, map(cells, page.rows), without=without)
         if page.cursor is not None:
             more = Text(f"There are more: --cursor {page.cursor}, or a larger --limit.", "dim")
             shown = Group(shown, more)
