@@ -134,6 +134,13 @@ def test_a_list_of_jobs_says_what_each_waits_for(sqlite_cli: Cli) -> None:
     assert re.search(r"waiting +orders +order +c-7 +\S+ +behind 1", said)
 
 
+def test_a_job_of_a_key_that_asked_to_come_later_says_when(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="send", key="c-7")]))
+    later = Retry(600, "HTTP 429", counted=False)
+    sqlite_cli.store(lambda store: settle_next(store, "default", later))
+    assert re.search(r"waiting .* in (9|10)m HTTP 429", sqlite_cli("jobs", "list").out)
+
+
 def test_a_retry_that_is_overdue_is_due_now(sqlite_cli: Cli) -> None:
     sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="send", queue="mail")]))
     sqlite_cli.store(lambda store: settle_next(store, "mail", Retry(0.001, "later")))

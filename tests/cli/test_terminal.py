@@ -68,7 +68,9 @@ async def fail_notices(store: Store) -> None:
             store, "notifications", Bury(f"ConnectionError: no route to host {number}")
         )
     first = NewJob(kind="reserve_stock_in_warehouse", queue="notifications", key="customer-1003")
-    behind = NewJob(kind="send_order_confirmation", queue="notifications", after=frozenset([first.id]))
+    behind = NewJob(
+        kind="send_order_confirmation", queue="notifications", after=frozenset([first.id])
+    )
     await store.enqueue([first, behind])
 
 

@@ -441,11 +441,10 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
         case JobState.RUNNING:
             done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
             return name_text(f"{done}on {view.worker}")
+        case _ if view.run_at is not None and view.run_at > now:
+            return one_line(f"in {age(now, view.run_at)} {_last_error(view)}")
         case JobState.SCHEDULED | JobState.RETRYING:
-            due = "now"
-            if view.run_at is not None and view.run_at > now:
-                due = f"in {age(now, view.run_at)}"
-            return one_line(f"{due} {view.errors[-1].error if view.errors else ''}")
+            return one_line(f"now {_last_error(view)}")
         case JobState.BLOCKED:
             others = ", ".join(map(short_id, view.waits_for))
             return f"if {others} fails" if view.is_reaction else f"after {others}"
@@ -457,6 +456,10 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             return "ready" if view.ahead is None else _turn(view)
         case _:
             return _why(view.reason, view.errors)
+
+
+def _last_error(view: JobView) -> str:
+    return view.errors[-1].error if view.errors else ""
 
 
 def _why(reason: str | None, errors: Sequence[AttemptError]) -> str:

@@ -201,7 +201,10 @@ async def find_job(store: Store, text: str) -> UUID:
         return UUID(ending)
     found = await store.jobs_ending(ending)
     if not found:
-        raise NotFound(f"no job's id ends with {ending}. List jobs: `inturn jobs list`.")
+        raise NotFound(
+            f"no job's id ends with {ending}, among the newest million and all that are set aside. "
+            f"Give the whole id of an older job, or list jobs: `inturn jobs list`."
+        )
     if len(found) > 1:
         raise BadInput(f"{' and '.join(map(str, found))} all end with {ending}. Give a whole id.")
     return found[0]
