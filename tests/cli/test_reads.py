@@ -233,10 +233,10 @@ def test_an_unknown_queue_is_refused(sqlite_cli: Cli) -> None:
     for command in (("jobs", "list", "--queue"), ("dead", "list", "--queue"), ("lanes", "list")):
         ran = sqlite_cli(*command, "mial")
         assert (ran.code, ran.out) == (1, "")
-        assert ran.err.splitlines() == [
-            "inturn: there is no queue 'mial': nothing was ever submitted to it.",
-            "List queues: `inturn queues list`. Make one: `inturn queues set`.",
-        ]
+        assert ran.err == (
+            "inturn: there is no queue 'mial': nothing was ever submitted to it. "
+            "List queues: `inturn queues list`. Make it: `inturn queues set mial`.\n"
+        )
 
 
 def test_an_empty_store_says_so(sqlite_cli: Cli) -> None:

@@ -255,7 +255,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         "concurrency  100",
     ]
     assert re.fullmatch(
-        r"Stopped after \S+: 1 job done, 1 failed and to be tried again, 1 dead\.", ran.lines[-1]
+        r"Stopped after \S+: 1 job done, 1 will be retried, 1 dead\.", ran.lines[-1]
     )
     [failed, dead] = [line for line in ran.err.splitlines() if line.startswith(("0", "1", "2"))]
     assert re.match(
@@ -264,7 +264,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         failed,
     )
     assert " (mail) is dead: failed 2 times, the last time: " in dead
-    assert re.search(r" Details: `inturn jobs show \S{8}`$", dead)
+    assert re.search(r" Details: `inturn jobs show \S{8} -A shop:app`$", dead)
     assert ran.err.count("in mail\n") == 2, "where it failed"
     assert "attempt.py" not in ran.err
 
