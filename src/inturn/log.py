@@ -92,10 +92,7 @@ def log_executor_ended(error: BaseException) -> None:
 
 
 def log_worker_event(event: worker_events.WorkerEvent, where: str = "-A MODULE:APP") -> None:
-    """Write what a person who reads the log should know about a worker.
-
-    ``where``: how a command that the log names finds the worker's store.
-    """
+    """Write what a person should know; ``where`` is how a command that it names finds the store."""
     log = logging.getLogger(WORKER)
     match event:
         case worker_events.AttemptFailed():

@@ -9,9 +9,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from httpx import ASGITransport, AsyncClient
+
+from inturn.testing import private
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
@@ -66,6 +70,24 @@ def follow(text: str, folder: Path) -> int:
 def test_what_a_page_shows_works(path: Path, tmp_path: Path) -> None:
     ran = follow(path.read_text(encoding="utf-8"), tmp_path)
     assert ran
+
+
+async def test_the_site_that_the_page_on_web_applications_shows_submits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow((ROOT / "docs/guides/web.md").read_text(encoding="utf-8"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shown = import_module("site_api")
+    site = ASGITransport(shown.site)
+    async with (
+        private(shown.app) as sandbox,
+        shown.lifespan(shown.site),
+        AsyncClient(transport=site, base_url="http://site") as client,
+    ):
+        answer = await client.post("/orders/42")
+        assert answer.status_code == 202
+        assert str(sandbox.assert_submitted(shown.confirm, 42).new.id) == answer.json()["job"]
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)

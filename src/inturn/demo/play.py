@@ -66,8 +66,8 @@ class Demo:
         """Play it all; return what was counted."""
         playing = asyncio.current_task()
         assert playing is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(ending, playing.cancel)
         store = connect(self._url)
         await store.open()
         try:
