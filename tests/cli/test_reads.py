@@ -58,7 +58,8 @@ def test_status_counts_jobs_and_says_what_holds_them_up(cli: Cli) -> None:
     assert (blank, notes) == (
         "",
         [
-            "mail: paused by ann, open up to round 3, at most 1,000 jobs, at most 10 of one key",
+            "mail: paused by ann, 1 dead job (`inturn dead list --queue mail`), open up to "
+            "round 3, at most 1,000 jobs, at most 10 of one key",
             "orders: 1 lane halted (`inturn lanes list orders --state halted`)",
             "No worker is running. Start one: `inturn work MODULE:APP`",
         ],

@@ -99,6 +99,13 @@ def test_an_app_is_found_in_this_folder(target: str) -> None:
     assert "works for shop:app" in ran.lines[0]
 
 
+def test_two_apps_are_refused() -> None:
+    ran = work("shop:app", "-A", "load:app")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "inturn: two Apps given, shop:app and -A load:app. Leave one out.\n"
+    assert work("shop:app", INTURN_APP="load:app").code == 0
+
+
 def test_an_app_is_found_in_a_package(shop: Path) -> None:
     (shop / "firm" / "jobs").mkdir(parents=True)
     for folder in ("firm", "firm/jobs"):
@@ -124,7 +131,7 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("import nowhere", "other", "module 'other' imports 'nowhere', which is not there."),
         ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
         ("import inturn\napp = inturn.App()", "other",
-         "an App needs a store: .*INTURN_STORE, which `inturn work --store` sets as well."),
+         "an App needs a store: .*INTURN_STORE, which `inturn work`'s --store sets as well."),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
     ],

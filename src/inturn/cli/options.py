@@ -53,7 +53,7 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-_WHERE = "Store"
+WHERE = "Store"
 
 AppOption = Annotated[
     str | None,
@@ -63,7 +63,7 @@ AppOption = Annotated[
         metavar="MODULE:APP",
         envvar="INTURN_APP",
         help="Use this App's store.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 StoreOption = Annotated[
@@ -73,7 +73,7 @@ StoreOption = Annotated[
         metavar="URL",
         envvar="INTURN_STORE",
         help="Use this store, whatever the App says.",
-        rich_help_panel=_WHERE,
+        rich_help_panel=WHERE,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

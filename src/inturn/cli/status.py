@@ -137,6 +137,9 @@ def _note(status: QueueStatus) -> str:
         f"{count(status.halted, 'lane')} halted (`inturn lanes list {name} --state halted`)"
         if status.halted
         else "",
+        f"{count(status.dead, 'dead job')} (`inturn dead list --queue {name}`)"
+        if status.dead and not status.halted
+        else "",
         f"at its limit: {status.limit_reached}" if status.limit_reached and status.waiting else "",
         f"open up to round {status.gate}" if status.gate else "",
         f"at most {count(settings.depth_max, 'job')}" if settings.depth_max else "",
