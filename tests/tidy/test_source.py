@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePath
 
 import pytest
@@ -116,6 +116,23 @@ def complaints(check: Check, paths: list[Path]) -> list[str]:
 def test_the_source_keeps_the_rule(check: Check, paths: list[Path]) -> None:
     found = complaints(check, paths)
     assert not found, "\n".join(found)
+
+
+def tests_that_are_gone(durations: str, tests: Collection[str]) -> list[str]:
+    named = [line.split()[1] for line in durations.splitlines()]
+    return [name for name in named if name not in tests]
+
+
+def test_what_is_measured_is_there() -> None:
+    tests = {
+        f"{path.relative_to(ROOT).as_posix()}::{node.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    durations = (ROOT / "tests/durations.txt").read_text(encoding="utf-8")
+    assert tests_that_are_gone(durations, tests) == [], "take their lines out"
+    assert tests_that_are_gone("0.5 tests/a.py::test_gone\n", tests)
 
 
 def test_the_source_is_there_to_be_checked() -> None:
