@@ -156,7 +156,8 @@ def test_a_command_that_does_not_exist_is_caught(text: str) -> None:
     assert list(faults(text))
 
 
-def test_the_reference_is_what_the_command_says() -> None:
+@pytest.mark.parametrize("name", ["cli", "api"])
+def test_the_reference_is_what_the_program_says(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "docs/generate.py"))
-    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
-    assert generate["cli_page"]() == page, "run `python docs/generate.py`"
+    page = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
+    assert generate[f"{name}_page"]() == page, "run `python docs/generate.py`"
