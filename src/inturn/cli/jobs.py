@@ -16,22 +16,18 @@ from inturn.cli.exits import ExitCode, complain
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     AllOption,
-    AppOption,
     ByOption,
     CursorOption,
     JobArgument,
     JobArguments,
     JobStateOption,
-    JsonOption,
     KeyOption,
     KindOption,
     LimitOption,
     QueueOption,
-    StoreOption,
     YesOption,
-    examples,
 )
-from inturn.cli.session import Session, check_queue, collect, find_job
+from inturn.cli.session import Session, check_queue, collect, find_job, on_store
 from inturn.cli.text import (
     Cell,
     age,
@@ -58,10 +54,9 @@ _HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "no
 _DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason¶")
 
 
-@app.command(
-    "list", epilog=examples("inturn jobs list --state dead", "inturn jobs list --key customer-7")
-)
+@on_store(app, "list", "inturn jobs list --state dead", "inturn jobs list --key customer-7")
 def list_(
+    context: typer.Context,
     state: JobStateOption = None,
     every: bool = typer.Option(False, "--all", help="Done and cancelled jobs, too."),
     queue: QueueOption = None,
@@ -69,12 +64,9 @@ def list_(
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List unfinished and dead jobs, newest first."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[Any, dict[str, QueueStatus], datetime]:
         await check_queue(store, queue)
@@ -102,12 +94,10 @@ def list_(
     )
 
 
-@app.command("show", epilog=examples("inturn jobs show 5f3a9c1e"))
-def show(
-    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+@on_store(app, "show", "inturn jobs show 5f3a9c1e")
+def show(context: typer.Context, job: JobArgument) -> None:
     """Show a job: state, options, payload, errors and result."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[JobView, str | None, str | None]:
         view = await store.job(await find_job(store, job))
@@ -124,12 +114,10 @@ def show(
     )
 
 
-@app.command("explain", epilog=examples("inturn jobs explain 5f3a9c1e"))
-def explain(
-    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+@on_store(app, "explain", "inturn jobs explain 5f3a9c1e")
+def explain(context: typer.Context, job: JobArgument) -> None:
     """Say why a job is where it is, and what it waits for."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[UUID, str]:
         id = await find_job(store, job)
@@ -139,16 +127,10 @@ def explain(
     session.answer({"job": id, "explanation": said}, Text(plain(said)))
 
 
-@app.command("cancel", epilog=examples("inturn jobs cancel 5f3a9c1e"))
-def cancel(
-    job: JobArgument,
-    by: ByOption,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "cancel", "inturn jobs cancel 5f3a9c1e")
+def cancel(context: typer.Context, job: JobArgument, by: ByOption) -> None:
     """Cancel a job that has not started. Jobs that wait for it are marked dead."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def cancelled(store: Store) -> tuple[UUID, JobState]:
         id = await find_job(store, job)
@@ -165,19 +147,17 @@ def cancel(
         raise typer.Exit(ExitCode.NO)
 
 
-@dead.command("list", epilog=examples("inturn dead list --queue orders"))
+@on_store(dead, "list", "inturn dead list --queue orders")
 def dead_list(
+    context: typer.Context,
     queue: QueueOption = None,
     kind: KindOption = None,
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List dead jobs, the latest death first."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[Any, datetime]:
         await check_queue(store, queue)
@@ -199,27 +179,26 @@ def dead_list(
 
 
 def retry(
+    context: typer.Context,
     jobs: JobArguments = None,
     every: AllOption = False,
     queue: QueueOption = None,
     kind: KindOption = None,
     key: KeyOption = None,
     yes: YesOption = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run dead jobs again, with fresh attempts.
 
     A job that halts its lane runs in its old place; others go to the end of their lane.
     """
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     filters = {"queue": queue, "kind": kind, "key": key}
     chosen = _chosen(session, jobs, every, filters, question=None if yes else "Retry")
     _decide(session, chosen, lambda store, ids: store.dead_retry(ids), "retried")
 
 
 def drop(
+    context: typer.Context,
     by: ByOption,
     jobs: JobArguments = None,
     every: AllOption = False,
@@ -227,12 +206,9 @@ def drop(
     kind: KindOption = None,
     key: KeyOption = None,
     yes: YesOption = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Give up dead jobs for good. Jobs that wait for them are marked dead."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     filters = {"queue": queue, "kind": kind, "key": key}
     chosen = _chosen(session, jobs, every, filters, question=None if yes else "Drop")
     _decide(session, chosen, lambda store, ids: store.dead_drop(ids, by=by), "dropped")
@@ -240,12 +216,8 @@ def drop(
 
 for _group, _name in ((app, "jobs"), (dead, "dead")):
     for _verb, _function in (("retry", retry), ("drop", drop)):
-        _group.command(
-            _verb,
-            epilog=examples(
-                f"inturn {_name} {_verb} 5f3a9c1e", f"inturn {_name} {_verb} --all --queue orders"
-            ),
-        )(_function)
+        _use = f"inturn {_name} {_verb}"
+        on_store(_group, _verb, f"{_use} 5f3a9c1e", f"{_use} --all --queue orders")(_function)
 
 
 def _chosen(

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
+from typer.core import TyperCommand
+from typer.main import get_command
+from typer.models import CommandFunctionType
 
+from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.text import Cell, make_console, print_to, table
 from inturn.model import bounds
 from inturn.model.errors import (
@@ -148,6 +153,36 @@ class Session:
             more = Text(f"There are more: --cursor {page.cursor}, or a larger --limit.", "dim")
             shown = Group(shown, more)
         self.answer({name: list(map(document, page.rows)), "cursor": page.cursor}, shown)
+
+
+def _options(
+    app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None: ...
+
+
+_options_only = typer.Typer(add_completion=False)
+_options_only.command()(_options)
+
+
+class StoreCommand(TyperCommand):
+    """A command on a store: it takes --app, --store and --json; ``context.obj`` is its Session."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += get_command(_options_only).params
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the function with what is left of the options."""
+        names = ("app", "store", "as_json")
+        ctx.obj = Session(*(ctx.params.pop(name) for name in names))
+        return super().invoke(ctx)
+
+
+def on_store(
+    group: typer.Typer, name: str, *uses: str
+) -> Callable[[CommandFunctionType], CommandFunctionType]:
+    """Make a function a command on a store; ``uses`` are examples for its help."""
+    return group.command(name, cls=StoreCommand, epilog=examples(*uses))
 
 
 @contextlib.asynccontextmanager
