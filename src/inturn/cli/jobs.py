@@ -414,9 +414,9 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
             return name_text(f"{done}on {view.worker}")
         case _ if view.run_at is not None and view.run_at > now:
-            return one_line(f"in {age(now, view.run_at)} {_last_error(view)}")
+            return _due(f"in {age(now, view.run_at)}", view)
         case JobState.SCHEDULED | JobState.RETRYING:
-            return one_line(f"now {_last_error(view)}")
+            return _due("now", view)
         case JobState.BLOCKED:
             others = ", ".join(map(short_id, view.waits_for))
             return f"if {others} fails" if view.is_reaction else f"after {others}"
@@ -430,8 +430,9 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             return _why(view.reason, view.errors)
 
 
-def _last_error(view: JobView) -> str:
-    return view.errors[-1].error if view.errors else ""
+def _due(when: str, view: JobView) -> str:
+    """Say when a job is due, and why not before: its last error."""
+    return one_line(f"{when}: {view.errors[-1].error}" if view.errors else when)
 
 
 def _why(reason: str | None, errors: Sequence[AttemptError]) -> str:
