@@ -66,7 +66,7 @@ def _loaded(text: str, name: str) -> Any:
         import yaml
     except ModuleNotFoundError as error:
         raise BadInput(
-            "to read YAML, install inturn with its extra 'groups'. JSON needs nothing."
+            "to read YAML, install its extra: pip install '.[groups]'. JSON needs nothing."
         ) from error
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
