@@ -262,7 +262,7 @@ def test_a_file_that_is_not_there_or_empty_is_not_made(sqlite_cli: Cli, tmp_path
     for command in (("status",), ("submit", "k")):
         gone = sqlite_cli(*command, store="sqlite:///gone.db")
         assert (gone.code, gone.out) == (3, "")
-        assert gone.err.startswith("inturn: there is no file gone.db yet.")
+        assert gone.err.startswith("inturn: the file gone.db is not there yet, or empty.")
         assert make.format("gone.db") in gone.err
         assert make.format("empty.db") in sqlite_cli(*command, store="sqlite:///empty.db").err
     assert not (tmp_path / "gone.db").exists()

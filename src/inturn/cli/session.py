@@ -104,21 +104,19 @@ class Session:
     def _check_file(self, store: Store) -> None:
         """Refuse a SQLite file that is not there: a mistyped name must not make a new store."""
         path = getattr(store, "path", None)
-        if path is None:
-            return
+        try:
+            if path is None or Path(path).stat().st_size:
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return  # the store says why it cannot be opened
         make = (
             f"To make it: `inturn store migrate --store {self.named}`."
             if self.named
             else "It is made by the first job that is submitted, or by a worker."
         )
-        try:
-            size = Path(path).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            raise SchemaMissing(f"there is no file {path} yet. {make}") from None
-        except OSError as error:
-            raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
-        if not size:
-            raise SchemaMissing(f"the file {path} is empty. {make}")
+        raise SchemaMissing(f"the file {path} is not there yet, or empty. {make}")
 
     # Printing
 
