@@ -41,9 +41,9 @@ def examples(path: str) -> list[str]:
 
 
 def faults(text: str, *, is_whole: bool = False) -> Iterator[str]:
-    """Name each command between backticks that cannot be typed: it, an option of it is unknown.
+    """Name each command between backticks that cannot be typed as it stands.
 
-    Nor may it lack arguments, if it says any, or ``is_whole``: told to be typed as it stands.
+    One without any argument may be just a name, unless the text ``is_whole``, as messages are.
     """
     for call in re.findall(r"`inturn ([a-z][^`]*)`", text):
         first, *rest = call.split()

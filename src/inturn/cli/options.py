@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,19 +53,22 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-WHERE = "Store"
+_WHERE = "Store"
 
-AppOption = Annotated[
-    str | None,
-    typer.Option(
+
+def app_option(help: str) -> Any:
+    """Return the option --app; what it does is not the same in every command."""
+    return typer.Option(
         "--app",
         "-A",
         metavar="MODULE:APP",
         envvar="INTURN_APP",
-        help="Use this App's store.",
-        rich_help_panel=WHERE,
-    ),
-]
+        help=help,
+        rich_help_panel=_WHERE,
+    )
+
+
+AppOption = Annotated[str | None, app_option("Use this App's store.")]
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -73,7 +76,7 @@ StoreOption = Annotated[
         metavar="URL",
         envvar="INTURN_STORE",
         help="Use this store, whatever the App says.",
-        rich_help_panel=WHERE,
+        rich_help_panel=_WHERE,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

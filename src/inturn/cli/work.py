@@ -15,7 +15,7 @@ import typer
 
 from inturn.cli.exits import explained
 from inturn.cli.journal import Journal
-from inturn.cli.options import WHERE, StoreOption, examples, seconds_from
+from inturn.cli.options import StoreOption, app_option, examples, seconds_from
 from inturn.model import bounds
 from inturn.model.errors import BadInput, InturnError
 from inturn.store.address import anchored
@@ -39,24 +39,14 @@ TargetArgument = Annotated[
     str | None,
     typer.Argument(metavar="MODULE:APP", help="The App. MODULE is enough if it has one App."),
 ]
-AppToRunOption = Annotated[
-    str | None,
-    typer.Option(
-        "--app",
-        "-A",
-        metavar="MODULE:APP",
-        envvar="INTURN_APP",
-        help="The App to run, where no MODULE:APP is given.",
-        rich_help_panel=WHERE,
-    ),
-]
+AppToRunOption = Annotated[str | None, app_option("The App to run, where no MODULE:APP is given.")]
 QueuesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--queue",
         metavar="QUEUE",
         envvar="INTURN_QUEUES",
-        help="Only this queue, not all of the app's; repeatable. A variable separates by spaces.",
+        help="Only this queue of the app's; repeatable. In the variable: separated by spaces.",
     ),
 ]
 NodesOption = Annotated[
