@@ -413,16 +413,16 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
         case JobState.RUNNING:
             done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
             return name_text(f"{done}on {view.worker}")
-        case _ if view.run_at is not None and view.run_at > now:
-            return _due(f"in {age(now, view.run_at)}", view)
         case JobState.SCHEDULED | JobState.RETRYING:
-            return _due("now", view)
+            return _due(view, now)
         case JobState.BLOCKED:
             others = ", ".join(map(short_id, view.waits_for))
             return f"if {others} fails" if view.is_reaction else f"after {others}"
         case JobState.WAITING:
             if queue is not None and queue.paused_by is not None:
                 return f"queue paused by {name_text(queue.paused_by)}"
+            if view.run_at is not None and view.run_at > now:  # its handler asked for that
+                return _due(view, now)
             if queue is not None and view.job.round > queue.gate:
                 return f"until round {view.job.round} opens"
             return "ready" if view.ahead is None else _turn(view)
@@ -430,8 +430,11 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             return _why(view.reason, view.errors)
 
 
-def _due(when: str, view: JobView) -> str:
+def _due(view: JobView, now: datetime) -> str:
     """Say when a job is due, and why not before: its last error."""
+    when = "now"
+    if view.run_at is not None and view.run_at > now:
+        when = f"in {age(now, view.run_at)}"
     return one_line(f"{when}: {view.errors[-1].error}" if view.errors else when)
 
 
