@@ -84,7 +84,7 @@ chaos: $(STAMP) ## Simulate (SEEDS=2000; SECONDS_MAX=180 of PostgreSQL), then ki
 
 docs: $(STAMP) ## Build the documentation as a site, in build/site
 	$(BIN)/python docs/generate.py
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 clean: ## Remove .venv and everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

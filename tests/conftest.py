@@ -42,7 +42,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 UNSYNCED = {"fsync": "off"}
 
 
-# How long each test takes that is not quick, written anew by `make test-all`. It is a file and not
+# How long each test takes that is not quick, written by `make test-all`. It is a file and not
 # a mark on each: no one has to measure, and to move the mark when a test grows or shrinks.
 DURATIONS = Path(__file__).with_name("durations.txt")
 MEDIUM_SECONDS, SLOW_SECONDS = 0.3, 3.0
@@ -54,8 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long, and what needs a PostgreSQL server."""
-    lines = DURATIONS.read_text(encoding="utf-8").splitlines()
-    seconds = {test: float(said) for said, test in (line.split() for line in lines)}
+    seconds = _durations()
     for item in items:
         took = seconds.get(item.nodeid.partition("[")[0], 0.0)
         if took > MEDIUM_SECONDS and not item.get_closest_marker("medium"):  # by hand: stays so
@@ -69,19 +68,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Write down how long each test took, the longest of its cases, if that was asked for."""
+    """Write down how long each test took, the longest of its cases, if that was asked for.
+
+    What was not run keeps its line, so that a directory may be measured by itself.
+    """
     if not config.getoption("write_durations"):
         return
     cases: dict[str, float] = defaultdict(float)
     for report in (one for some in terminalreporter.stats.values() for one in some):
         if isinstance(report, pytest.TestReport):
             cases[report.nodeid] += report.duration
-    tests: dict[str, float] = defaultdict(float)
+    ran: dict[str, float] = defaultdict(float)
     for case, took in cases.items():
         test = case.partition("[")[0]
-        tests[test] = max(tests[test], took)
-    long = [f"{took:.1f} {test}\n" for test, took in sorted(tests.items()) if took > MEDIUM_SECONDS]
+        ran[test] = max(ran[test], took)
+    tests = sorted((_durations() | ran).items())
+    long = [f"{took:.1f} {test}\n" for test, took in tests if took > MEDIUM_SECONDS]
     DURATIONS.write_text("".join(long), encoding="utf-8")
+
+
+def _durations() -> dict[str, float]:
+    lines = DURATIONS.read_text(encoding="utf-8").splitlines()
+    return {test: float(took) for took, test in (line.split() for line in lines)}
 
 
 @pytest.hookimpl(trylast=True)

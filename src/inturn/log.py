@@ -92,8 +92,8 @@ def log_executor_ended(error: BaseException) -> None:
     )
 
 
-def log_worker_event(event: worker_events.WorkerEvent) -> None:
-    """Write what a person who reads the log should know about a worker."""
+def log_worker_event(event: worker_events.WorkerEvent, where: str = "-A MODULE:APP") -> None:
+    """Write what a person should know; ``where`` is how a command that it names finds the store."""
     log = logging.getLogger(WORKER)
     match event:
         case worker_events.AttemptFailed():
@@ -118,19 +118,19 @@ def log_worker_event(event: worker_events.WorkerEvent) -> None:
                 log,
                 logging.ERROR,
                 event.traceback,
-                "worker %s: job %s (%s) is dead: %s. Details: `inturn jobs show %s`",
+                "worker %s: job %s (%s) is dead: %s. Details: %s",
                 event.worker,
                 event.job,
                 event.kind,
                 _clause(event.reason),
-                event.job.hex[-8:],
+                f"`inturn jobs show {event.job.hex[-8:]} {where}`",
             )
         case worker_events.BuriedDeadly():
             log.error(
-                "worker %s: %s now dead: each killed every worker that ran it alone; look with "
-                "`inturn dead list`",
+                "worker %s: %s now dead: each killed every worker that ran it alone; look with %s",
                 event.worker,
                 _jobs(event.jobs),
+                f"`inturn dead list {where}`",
             )
         case worker_events.LeasesLost():
             log.warning(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 
 from inturn.cli.main import app, run
@@ -39,24 +40,44 @@ def examples(path: str) -> list[str]:
     return [line.strip() for line in epilog.splitlines() if "inturn" in line]
 
 
-def faults(text: str) -> Iterator[str]:
-    """Name each command between backticks, or option of one, that does not exist."""
+def faults(text: str, *, is_whole: bool = False) -> Iterator[str]:
+    """Name each command between backticks that cannot be typed as it stands.
+
+    One without any argument may be just a name, unless the text ``is_whole``, as messages are.
+    """
     for call in re.findall(r"`inturn ([a-z][^`]*)`", text):
         first, *rest = call.split()
         group = first in GROUPS and bool(rest)
         paths = [f"{first} {verb}" for verb in rest[0].split("|")] if group else [first]
+        arguments = shlex.split(call)[1 + group :]
         for path in paths:
-            given = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", call))
             if path in GROUPS:
                 continue
             if path not in COMMANDS:
                 yield f"`inturn {path}` is not a command"
-            elif unknown := given - options(path):
-                yield f"`inturn {path}` does not take {unknown}"
+            elif "…" in call:  # which may stand for several words
+                yield from (
+                    f"`inturn {path}` has no {option}"
+                    for option in set(re.findall(r"(?<!\S)--[a-z][a-z-]*", call)) - options(path)
+                )
+            elif is_whole or arguments:
+                try:
+                    COMMANDS[path].make_context(path, list(arguments))
+                except typer.Exit:
+                    pass  # --help
+                except typer.TyperException as error:
+                    lacks = type(error).__name__ == "MissingParameter"
+                    if lacks or not isinstance(error, typer.BadParameter):  # of a placeholder
+                        yield f"`inturn {call}`: {type(error).__name__} {error}"
 
 
 def texts_of(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    """Return the texts of a module, but its docstrings: they name commands to who reads on."""
+    tree = ast.parse(source)
+    for node in list(ast.walk(tree)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
@@ -113,7 +134,7 @@ def test_every_command_that_source_or_docs_name_exists() -> None:
         f"{path.relative_to(ROOT)}: {fault}"
         for path in sorted((ROOT / "src").rglob("*.py"))
         for text in texts_of(path.read_text(encoding="utf-8"))
-        for fault in faults(text)
+        for fault in faults(text, is_whole=True)
     ]
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         if path.name != "CHANGELOG.md":
@@ -124,13 +145,19 @@ def test_every_command_that_source_or_docs_name_exists() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["`inturn lanes describe`", "`inturn lanes retry|lose`", "`inturn store migrate --force`"],
+    [
+        "`inturn lanes describe`",
+        "`inturn lanes retry|lose`",
+        "`inturn store migrate --force`",
+        "`inturn queues drop --all`",
+    ],
 )
 def test_a_command_that_does_not_exist_is_caught(text: str) -> None:
     assert list(faults(text))
 
 
-def test_the_reference_is_what_the_command_says() -> None:
+@pytest.mark.parametrize("name", ["cli", "api"])
+def test_the_reference_is_what_the_program_says(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "docs/generate.py"))
-    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
-    assert generate["cli_page"]() == page, "run `python docs/generate.py`"
+    page = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
+    assert generate[f"{name}_page"]() == page, "run `python docs/generate.py`"

@@ -31,7 +31,7 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_demo_that_is_stopped_stops_its_workers(folder: Path, number: int) -> None:
     process = start("demo", environment={"TMPDIR": str(folder)})
     assert process.stdout is not None

@@ -57,10 +57,9 @@ def test_a_halted_lane_is_unblocked(cli: Cli, verb: str, said: str, becomes: Job
     assert (again.code, again.out) == (1, "")
     assert "is not halted" in again.err
     missing = cli("lanes", verb, "orders", "c-9")
-    assert missing.err.splitlines() == [
-        "inturn: queue 'orders' has no lane 'c-9'.",
-        "List the lanes of a queue: `inturn lanes list`.",
-    ]
+    assert missing.err == (
+        "inturn: queue 'orders' has no lane 'c-9'. List its lanes: `inturn lanes list orders`.\n"
+    )
 
 
 def test_a_lane_and_a_queue_are_paused_and_resumed(
@@ -131,7 +130,7 @@ def test_a_queue_is_dropped_when_it_is_empty_or_all_is_to_go(cli: Cli) -> None:
     kept = cli("queues", "drop", "q")
     assert (kept.code, kept.out) == (1, "")
     assert "queue 'q' holds 1 unfinished jobs or dead letters" in kept.err
-    assert "`inturn queues drop --all`" in kept.err
+    assert "`inturn queues drop q --all`" in kept.err
     assert cli("queues", "drop", "q", "--all", "--by", "ann").out == "Queue 'q' is gone.\n"
     assert cli("queues", "list").out == "No queues yet.\n"
     assert cli("queues", "drop", "q").code == 1
@@ -263,7 +262,7 @@ def test_a_file_that_is_not_there_or_empty_is_not_made(sqlite_cli: Cli, tmp_path
     for command in (("status",), ("submit", "k")):
         gone = sqlite_cli(*command, store="sqlite:///gone.db")
         assert (gone.code, gone.out) == (3, "")
-        assert gone.err.startswith("inturn: there is no file gone.db yet.")
+        assert gone.err.startswith("inturn: the file gone.db is not there yet, or empty.")
         assert make.format("gone.db") in gone.err
         assert make.format("empty.db") in sqlite_cli(*command, store="sqlite:///empty.db").err
     assert not (tmp_path / "gone.db").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -57,7 +58,8 @@ def test_status_counts_jobs_and_says_what_holds_them_up(cli: Cli) -> None:
     assert (blank, notes) == (
         "",
         [
-            "mail: paused by ann, open up to round 3, at most 1,000 jobs, at most 10 of one key",
+            "mail: paused by ann, 1 dead job (`inturn dead list --queue mail`), open up to "
+            "round 3, at most 1,000 jobs, at most 10 of one key",
             "orders: 1 lane halted (`inturn lanes list orders --state halted`)",
             "No worker is running. Start one: `inturn work MODULE:APP`",
         ],
@@ -127,10 +129,24 @@ def test_jobs_that_are_finished_are_listed_only_when_asked_for(cli: Cli) -> None
 def test_a_list_of_jobs_says_what_each_waits_for(sqlite_cli: Cli) -> None:
     sqlite_cli.store(seed)
     said = sqlite_cli("jobs", "list").out
-    assert re.search(r"retrying +mail +send +\S+ +1/5 +in (9m|10m) later", said)
+    assert re.search(r"retrying +mail +send +\S+ +1/5 +in (9m|10m): later", said)
     assert re.search(r"dead +mail +send +\S+ +1/5 +no address", said)
     assert re.search(r"scheduled +mail +send +\S+ +in 1[45]m", said)
     assert re.search(r"waiting +orders +order +c-7 +\S+ +behind 1", said)
+
+
+def test_a_job_of_a_key_that_asked_to_come_later_says_when(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="send", key="c-7")]))
+    later = Retry(600, "HTTP 429", counted=False)
+    sqlite_cli.store(lambda store: settle_next(store, "default", later))
+    assert re.search(r"waiting .* in (9|10)m: HTTP 429", sqlite_cli("jobs", "list").out)
+
+
+def test_a_retry_that_is_overdue_is_due_now(sqlite_cli: Cli) -> None:
+    sqlite_cli.store(lambda store: store.enqueue([NewJob(kind="send", queue="mail")]))
+    sqlite_cli.store(lambda store: settle_next(store, "mail", Retry(0.001, "later")))
+    time.sleep(0.01)
+    assert re.search(r"retrying .* now: later", sqlite_cli("jobs", "list").out)
 
 
 def test_a_list_goes_on_where_it_ended(sqlite_cli: Cli) -> None:
@@ -218,10 +234,10 @@ def test_an_unknown_queue_is_refused(sqlite_cli: Cli) -> None:
     for command in (("jobs", "list", "--queue"), ("dead", "list", "--queue"), ("lanes", "list")):
         ran = sqlite_cli(*command, "mial")
         assert (ran.code, ran.out) == (1, "")
-        assert ran.err.splitlines() == [
-            "inturn: there is no queue 'mial': nothing was ever submitted to it.",
-            "List queues: `inturn queues list`. Make one: `inturn queues set`.",
-        ]
+        assert ran.err == (
+            "inturn: there is no queue 'mial': nothing was ever submitted to it. "
+            "List queues: `inturn queues list`. Make it: `inturn queues set mial`.\n"
+        )
 
 
 def test_an_empty_store_says_so(sqlite_cli: Cli) -> None:

@@ -86,12 +86,12 @@ def test_a_full_queue_says_to_come_back_and_how_to_raise_the_bound(cli: Cli) -> 
     assert (full.code, full.out) == (4, "")
     assert full.err.startswith("inturn: queue 'q' holds 1 jobs and may hold 1;")
     assert "Come back in about 30 s" in full.err
-    assert full.err.endswith("Raise the limit: `inturn queues set --depth-max`.\n")
+    assert full.err.endswith("or raise its bound: `inturn queues set q --depth-max N`.\n")
     cli.store(lambda store: store.configure("r", QueueSettings(lane_depth_max=1)))
     assert cli("submit", "mail", "--queue", "r", "--key", "c-7").code == 0
     full = cli("submit", "mail", "--queue", "r", "--key", "c-7")
     assert full.code == 4
-    assert full.err.endswith("Raise the limit: `inturn queues set --lane-depth-max`.\n")
+    assert full.err.endswith("or raise its bound: `inturn queues set r --lane-depth-max N`.\n")
 
 
 @pytest.mark.parametrize("content", [b'{"a": 1}\n', b'\xef\xbb\xbf{"a": 1}', b' {"a": 1} '])
@@ -117,7 +117,7 @@ def test_a_payload_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> 
     [
         (("k", "--payload", "{a"), "the payload is not JSON"),
         (("k", "--payload", "@gone"), "cannot read the payload"),
-        (("",), "the kind has 0 characters"),
+        (("",), "the kind is empty"),
         (("k", "--priority", "101"), "priority is 101; it may be -100 to 100"),
         (("k", "--delay", "-1"), "'--delay': -1 is too short; the least is 0s."),
         (("k", "--delay", "soon"), "'soon' is no length of time; write for example 100ms"),

@@ -12,8 +12,18 @@ from rich.cells import cell_len
 from inturn.cli.text import short_id
 from inturn.model.job import NewJob
 from inturn.model.lane import QueueSettings
+from inturn.policy.verdict import Bury
 from inturn.store.store import Store
-from tests.cli.support import Cli, Terminal, bury, halt_lane, on_store, start, without_colour
+from tests.cli.support import (
+    Cli,
+    Terminal,
+    bury,
+    halt_lane,
+    on_store,
+    settle_next,
+    start,
+    without_colour,
+)
 
 OpenTerminal = Callable[..., Terminal]
 
@@ -39,13 +49,49 @@ def test_a_table_fits_its_terminal(
     assert code == 0
     assert max(map(cell_len, table)) <= 80
     if command == "jobs list":
-        [dead] = on_store(sqlite_url, lambda store: store.dead_letters(queue="orders")).rows
-        [row] = [line for line in table if short_id(dead.job.id) in line]
-        assert "HTTP" in row, "the reason has room"
+        assert "    HTTP 400: unknown SKU" in table, "the reason has a line of its own"
     if command == "queues list":
         assert any(line.startswith("orders ") for line in table), "the name has room"
     if command == "status":
         assert "\x1b[31m" in shown, "dead jobs are red"
+
+
+async def fail_notices(store: Store) -> None:
+    """Bury a job of each of three keys, for reasons that begin alike, and block one behind them."""
+    dead = [
+        NewJob(kind="send_order_confirmation", queue="notifications", key=f"customer-{number}")
+        for number in (1000, 1001, 1002)
+    ]
+    await store.enqueue(dead)
+    for number in (1, 2, 3):
+        await settle_next(
+            store, "notifications", Bury(f"ConnectionError: no route to host {number}")
+        )
+    first = NewJob(kind="reserve_stock_in_warehouse", queue="notifications", key="customer-1003")
+    behind = NewJob(
+        kind="send_order_confirmation", queue="notifications", after=frozenset([first.id])
+    )
+    await store.enqueue([first, behind])
+
+
+def test_keys_reasons_and_ids_that_are_alike_are_told_apart(
+    sqlite_url: str, open_terminal: OpenTerminal
+) -> None:
+    on_store(sqlite_url, fail_notices)
+    keys = [f"customer-{number}" for number in (1000, 1001, 1002)]
+    for command in ("dead list", "jobs list", "dead list --queue notifications"):
+        _, shown = open_terminal(*command.split(), "--store", sqlite_url).finish()
+        lines = without_colour(shown).splitlines()
+        assert max(map(cell_len, lines)) <= 80
+        assert all(any(key in line for line in lines) for key in keys)
+        assert all(
+            f"    ConnectionError: no route to host {number}" in lines for number in (1, 2, 3)
+        )
+        assert ("queue" in lines[0]) is ("--queue" not in command), "a filter says it already"
+        if command == "jobs list":
+            jobs = on_store(sqlite_url, lambda store: store.jobs(finished=False)).rows
+            [blocked] = [view for view in jobs if view.state == "blocked"]
+            assert f"    after {short_id(blocked.waits_for[0])}" in lines
 
 
 def test_what_goes_elsewhere_is_not_cut(sqlite_cli: Cli) -> None:

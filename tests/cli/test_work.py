@@ -120,6 +120,13 @@ def test_an_app_is_found_in_this_folder(target: str) -> None:
     assert "works for shop:app" in ran.lines[0]
 
 
+def test_two_apps_are_refused() -> None:
+    ran = work("shop:app", "-A", "load:app")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "inturn: two Apps given, shop:app and -A load:app. Leave one out.\n"
+    assert work("shop:app", INTURN_APP="load:app").code == 0
+
+
 def test_an_app_is_found_in_a_package(shop: Path) -> None:
     (shop / "firm" / "jobs").mkdir(parents=True)
     for folder in ("firm", "firm/jobs"):
@@ -145,7 +152,7 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("import nowhere", "other", "module 'other' imports 'nowhere', which is not there."),
         ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
         ("import inturn\napp = inturn.App()", "other",
-         "an App needs a store: .*INTURN_STORE, which `inturn work --store` sets as well."),
+         "an App needs a store: .*INTURN_STORE, which `inturn work`'s --store sets as well."),
         ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
     ],
@@ -276,7 +283,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         "concurrency  100",
     ]
     assert re.fullmatch(
-        r"Stopped after \S+: 1 job done, 1 failed and to be tried again, 1 dead\.", ran.lines[-1]
+        r"Stopped after \S+: 1 job done, 1 will be retried, 1 dead\.", ran.lines[-1]
     )
     [failed, dead] = [line for line in ran.err.splitlines() if line.startswith(("0", "1", "2"))]
     assert re.match(
@@ -285,7 +292,7 @@ def test_people_read_where_it_begins_what_fails_and_a_summary() -> None:
         failed,
     )
     assert " (mail) is dead: failed 2 times, the last time: " in dead
-    assert re.search(r" Details: `inturn jobs show \S{8}`$", dead)
+    assert re.search(r" Details: `inturn jobs show \S{8} -A shop:app`$", dead)
     assert ran.err.count("in mail\n") == 2, "where it failed"
     assert "attempt.py" not in ran.err
 

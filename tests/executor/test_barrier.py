@@ -1,4 +1,7 @@
-"""A barrier waits for what came before it, and says if that failed."""
+"""A barrier waits for what came before it, and says if that failed.
+
+Promise E5 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cancelling: while waiting for room, in line, in backoff, while running; reported once."""
+"""Cancelling: while waiting for room, in line, in backoff, while running; reported once.
+
+Promise E3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

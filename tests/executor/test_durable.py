@@ -1,4 +1,7 @@
-"""An executor with a store behind it: the same verbs, and what it accepts is there to stay."""
+"""An executor with a store behind it: the same verbs, and what it accepts is there to stay.
+
+Promise E6 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A process with a durable executor is killed: the next one goes on where it was, in order."""
+"""A process with a durable executor is killed: the next one goes on where it was, in order.
+
+Promise E6 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A job that fails: retried, given up, reported once, and never the end of a slot."""
+"""A job that fails: retried, given up, reported once, and never the end of a slot.
+
+Promise E3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

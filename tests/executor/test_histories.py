@@ -1,4 +1,7 @@
-"""Random histories: whatever is submitted, fails, is cancelled or waited for, the promises hold."""
+"""Random histories: whatever is submitted, fails, is cancelled or waited for, the promises hold.
+
+Promise E1 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

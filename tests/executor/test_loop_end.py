@@ -1,4 +1,7 @@
-"""A loop that ends without a stop: whoever is late, each job runs or is reported, once."""
+"""A loop that ends without a stop: whoever is late, each job runs or is reported, once.
+
+Promise E3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

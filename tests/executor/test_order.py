@@ -1,4 +1,7 @@
-"""Jobs of one key run one at a time and in order; keys run beside one another."""
+"""Jobs of one key run one at a time and in order; keys run beside one another.
+
+Promises E1 and E2 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

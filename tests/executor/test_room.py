@@ -1,4 +1,7 @@
-"""Bounds on what waits: per shard, in total, and on memory."""
+"""Bounds on what waits: per shard, in total, and on memory.
+
+Promise E4 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stopping: everything accepted is run or reported, whoever races with it."""
+"""Stopping: everything accepted is run or reported, whoever races with it.
+
+Promise E3 of ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 

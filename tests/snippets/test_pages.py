@@ -9,9 +9,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from httpx import ASGITransport, AsyncClient
+
+from inturn.testing import private
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
@@ -29,17 +33,23 @@ def compiled(body: str) -> None:
     compile(body, "page", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
 
 
+def save(text: str, folder: Path) -> None:
+    """Save the files of a page; its Python compiles, also what is no file."""
+    for language, body in blocks(text):
+        if language == "python":
+            compiled(body)
+            if name := re.match(r"# (\w+\.py)\n", body):
+                (folder / name[1]).write_text(body)
+
+
 def follow(text: str, folder: Path) -> int:
     """Save the files of a page and run its commands; return how many ran."""
     programs = Path(sys.executable).parent
     kept = {name: one for name, one in os.environ.items() if not name.startswith("INTURN_")}
     environment = kept | {"PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "80"}
     ran = 0
+    save(text, folder)
     for language, body in blocks(text):
-        if language == "python":
-            compiled(body)
-            if name := re.match(r"# (\w+\.py)\n", body):
-                (folder / name[1]).write_text(body)
         if language != "console":
             continue
         for line in body.splitlines():
@@ -62,10 +72,29 @@ def follow(text: str, folder: Path) -> int:
     return ran
 
 
+@pytest.mark.medium  # most pages take a second or two; one waits for its schedule
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_what_a_page_shows_works(path: Path, tmp_path: Path) -> None:
     ran = follow(path.read_text(encoding="utf-8"), tmp_path)
     assert ran
+
+
+async def test_the_site_that_the_page_on_web_applications_shows_submits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save((ROOT / "docs/guides/web.md").read_text(encoding="utf-8"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shown = import_module("site_api")
+    site = ASGITransport(shown.site)
+    async with (
+        private(shown.app) as sandbox,
+        shown.lifespan(shown.site),
+        AsyncClient(transport=site, base_url="http://site") as client,
+    ):
+        answer = await client.post("/orders/42")
+        assert answer.status_code == 202
+        assert str(sandbox.assert_submitted(shown.confirm, 42).new.id) == answer.json()["job"]
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)

@@ -173,3 +173,12 @@ def test_a_sandbox_is_entered_once_and_drained_while_it_is(shop: Shop) -> None:
         sandbox.app.sync(sandbox.drain())
     with sandbox, pytest.raises(BadInput, match="in use already"):
         sandbox.__enter__()
+
+
+async def test_in_async_code_the_plain_with_is_refused_and_leaves_the_app_as_it_was(
+    shop: Shop,
+) -> None:
+    before = shop.app.connections
+    with pytest.raises(BadInput, match=r"in async code write `async with private\(app\)`"):
+        private(shop.app).__enter__()
+    assert shop.app.connections is before

@@ -122,7 +122,7 @@ def test_every_promise_is_cited_by_the_tests_that_prove_it() -> None:
             path = ROOT / "tests" / name
             files = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
             cited = [re.search(rf"\b{promise}\b", file.read_text("utf-8")) for file in files]
-            assert any(cited) or promise[0] == "E", f"{name} does not say that it proves {promise}"
+            assert any(cited), f"{name} does not say that it proves {promise}"
 
 
 def test_every_error_is_described() -> None:
@@ -153,21 +153,11 @@ def test_a_page_cites_what_is_there(path: Path) -> None:
     assert not list(cited_tests_exist(path.read_text(encoding="utf-8"), ROOT))
 
 
-def test_there_is_something_to_check() -> None:
-    assert {"LeaseLost", "BadInput"} <= error_names()
-    assert {"lane", "tail", "job"} <= table_names()
-    assert "IT001" in sql_states()
-    assert ROOT / "README.md" in PAGES
-
-
 @pytest.mark.parametrize(
     ("check", "text", "names"),
     [
-        (names_are_mentioned, "the tables `lane` and `tail`", ["lane", "tail", "job"]),
-        (names_are_mentioned, "a job, not as code", ["job"]),
+        (names_are_mentioned, "the tables `lane` and `tail`, and job", ["lane", "tail", "job"]),
         (rows_are_errors, "| `LeaseLost` | gone |\n", ["LeaseLost", "QueueFull"]),
-        (rows_are_errors, "| `LeaseLost` |\n| **`Gone`** |\n", ["LeaseLost"]),
-        (rows_are_states, "| `IT001` | gone |\n", ["IT001", "IT002"]),
         (rows_are_states, "| `IT001` |\n| `IT009` |\n", ["IT001"]),
     ],
 )
@@ -177,22 +167,12 @@ def test_a_page_that_falls_behind_is_caught(
     assert list(check(text, names))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[gone](gone.md)",
-        "[gone](../gone/README.md)",
-        "[no such heading](#here)",
-        "[nor there](other.md#here)",
-        "# There\n[nearly](#There)",
-    ],
-)
+@pytest.mark.parametrize("text", ["[gone](../gone/README.md)", "# There\n[nearly](#There)"])
 def test_a_link_that_leads_nowhere_is_caught(text: str, tmp_path: Path) -> None:
-    (tmp_path / "other.md").write_text("# There\n", encoding="utf-8")
     (tmp_path / "bad.md").write_text(text, encoding="utf-8")
     assert list(links_lead_somewhere(tmp_path / "bad.md"))
 
 
-@pytest.mark.parametrize("text", ["`contract/test_gone.py`", "`tests/gone`", "`test_that_is_gone`"])
+@pytest.mark.parametrize("text", ["`contract/test_gone.py`", "`test_that_is_gone`"])
 def test_a_cited_test_that_is_gone_is_caught(text: str) -> None:
     assert list(cited_tests_exist(text, ROOT))

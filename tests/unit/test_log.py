@@ -34,12 +34,12 @@ def test_a_sentence_goes_on_after_the_error_that_it_quotes(
         "kind": "mail",
         "key": None,
     }
-    log_worker_event(Died(**about, attempt=5, reason=reason))
+    log_worker_event(Died(**about, attempt=5, reason=reason), "-A shop:app")
     log_worker_event(
         AttemptFailed(**about, attempt=1, attempts_max=5, error=reason, delay_seconds=0.5)
     )
     assert caplog.messages == [
         f"worker w1: job {JOB} (mail) is dead: {quoted}. "
-        f"Details: `inturn jobs show {JOB.hex[-8:]}`",
+        f"Details: `inturn jobs show {JOB.hex[-8:]} -A shop:app`",
         f"worker w1: job {JOB} (mail) failed: {quoted}; attempt 1 of 5, again in 0.5 s",
     ]

@@ -164,3 +164,24 @@ async def test_what_runs_when_its_event_loop_ends_is_given_back_and_no_attempt_c
     async with App(url) as app:
         views = (await app.run(lambda store: store.jobs())).rows
     assert [(one.state, one.attempt) for one in views] == [(JobState.WAITING, 0)] * 8
+
+
+async def test_a_worker_whose_file_is_gone_ends_when_told_to_stop(tmp_path: Path) -> None:
+    """What it has not settled never can be: the file does not come back while it is open."""
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+    started, goes_on = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def nap() -> None:
+        started.set()
+        await goes_on.wait()
+
+    await nap.submit()
+    worker = Worker(app)
+    running = asyncio.create_task(worker.run())
+    await started.wait()
+    (tmp_path / "work.db").unlink()
+    worker.stop()
+    goes_on.set()
+    await asyncio.wait_for(running, 20.0)
+    await app.close()

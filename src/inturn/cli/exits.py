@@ -12,12 +12,8 @@ from inturn.model.errors import (
     BadInput,
     InturnError,
     QueueFull,
-    QueueInUse,
     StoreBusy,
     StoreError,
-    UnknownJob,
-    UnknownLane,
-    UnknownQueue,
 )
 
 
@@ -55,27 +51,7 @@ def complain(text: str, hint: str = "") -> None:
 
 
 def explained(error: InturnError) -> ExitCode:
-    """Print what is wrong and what to do; return what to exit with."""
-    complain(str(error), _hint(error))
+    """Print what is wrong; return what to exit with."""
+    seen = error.seen if isinstance(error, AppNotFound) else ()
+    complain(str(error), "\n".join(map(plain, seen)))
     return code_of(error)
-
-
-def _hint(error: InturnError) -> str:
-    """Return the command that helps, where the error itself does not name it."""
-    match error:
-        case AppNotFound(seen=seen):
-            return "\n".join(plain(line) for line in seen)
-        case UnknownQueue():
-            return "List queues: `inturn queues list`. Make one: `inturn queues set`."
-        case QueueInUse(running=0):
-            return "With all that is in it: `inturn queues drop --all`."
-        case UnknownLane():
-            return "List the lanes of a queue: `inturn lanes list`."
-        case UnknownJob():
-            return "List jobs: `inturn jobs list`."
-        case QueueFull(key=None):
-            return "Raise the limit: `inturn queues set --depth-max`."
-        case QueueFull():
-            return "Raise the limit: `inturn queues set --lane-depth-max`."
-        case _:
-            return ""

@@ -16,22 +16,18 @@ from inturn.cli.exits import ExitCode, complain
 from inturn.cli.options import (
     LIMIT_DEFAULT,
     AllOption,
-    AppOption,
     ByOption,
     CursorOption,
     JobArgument,
     JobArguments,
     JobStateOption,
-    JsonOption,
     KeyOption,
     KindOption,
     LimitOption,
     QueueOption,
-    StoreOption,
     YesOption,
-    examples,
 )
-from inturn.cli.session import Session, check_queue, collect, find_job
+from inturn.cli.session import Session, check_queue, collect, find_job, on_store
 from inturn.cli.text import (
     Cell,
     age,
@@ -54,14 +50,13 @@ from inturn.store.store import Store
 app = typer.Typer(help="List, explain, cancel and retry jobs.", no_args_is_help=True)
 dead = typer.Typer(help="List, retry or drop dead jobs (dead letters).", no_args_is_help=True)
 
-_HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "note…")
-_DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason…")
+_HEADS = ("job", "state", "queue…", "kind…", "key…", ">age", ">tries", "note¶")
+_DEAD_HEADS = ("job", "queue…", "kind…", "key…", ">died", ">tries", "reason¶")
 
 
-@app.command(
-    "list", epilog=examples("inturn jobs list --state dead", "inturn jobs list --key customer-7")
-)
+@on_store(app, "list", "inturn jobs list --state dead", "inturn jobs list --key customer-7")
 def list_(
+    context: typer.Context,
     state: JobStateOption = None,
     every: bool = typer.Option(False, "--all", help="Done and cancelled jobs, too."),
     queue: QueueOption = None,
@@ -69,12 +64,9 @@ def list_(
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List unfinished and dead jobs, newest first."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[Any, dict[str, QueueStatus], datetime]:
         await check_queue(store, queue)
@@ -98,15 +90,14 @@ def list_(
         heads=_HEADS,
         cells=lambda view: _cells(view, statuses.get(view.job.queue), now),
         empty="No jobs." if every or state else "No unfinished jobs. For all: --all.",
+        without=_said(state=state, queue=queue, kind=kind, key=key),
     )
 
 
-@app.command("show", epilog=examples("inturn jobs show 5f3a9c1e"))
-def show(
-    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+@on_store(app, "show", "inturn jobs show 5f3a9c1e")
+def show(context: typer.Context, job: JobArgument) -> None:
     """Show a job: state, options, payload, errors and result."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[JobView, str | None, str | None]:
         view = await store.job(await find_job(store, job))
@@ -123,12 +114,10 @@ def show(
     )
 
 
-@app.command("explain", epilog=examples("inturn jobs explain 5f3a9c1e"))
-def explain(
-    job: JobArgument, app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
-) -> None:
+@on_store(app, "explain", "inturn jobs explain 5f3a9c1e")
+def explain(context: typer.Context, job: JobArgument) -> None:
     """Say why a job is where it is, and what it waits for."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[UUID, str]:
         id = await find_job(store, job)
@@ -138,16 +127,10 @@ def explain(
     session.answer({"job": id, "explanation": said}, Text(plain(said)))
 
 
-@app.command("cancel", epilog=examples("inturn jobs cancel 5f3a9c1e"))
-def cancel(
-    job: JobArgument,
-    by: ByOption,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "cancel", "inturn jobs cancel 5f3a9c1e")
+def cancel(context: typer.Context, job: JobArgument, by: ByOption) -> None:
     """Cancel a job that has not started. Jobs that wait for it are marked dead."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def cancelled(store: Store) -> tuple[UUID, JobState]:
         id = await find_job(store, job)
@@ -164,19 +147,17 @@ def cancel(
         raise typer.Exit(ExitCode.NO)
 
 
-@dead.command("list", epilog=examples("inturn dead list --queue orders"))
+@on_store(dead, "list", "inturn dead list --queue orders")
 def dead_list(
+    context: typer.Context,
     queue: QueueOption = None,
     kind: KindOption = None,
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List dead jobs, the latest death first."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[Any, datetime]:
         await check_queue(store, queue)
@@ -193,31 +174,31 @@ def dead_list(
         heads=_DEAD_HEADS,
         cells=lambda letter: _dead_cells(letter, now),
         empty="No dead jobs.",
+        without=_said(queue=queue, kind=kind, key=key),
     )
 
 
 def retry(
+    context: typer.Context,
     jobs: JobArguments = None,
     every: AllOption = False,
     queue: QueueOption = None,
     kind: KindOption = None,
     key: KeyOption = None,
     yes: YesOption = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Run dead jobs again, with fresh attempts.
 
     A job that halts its lane runs in its old place; others go to the end of their lane.
     """
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     filters = {"queue": queue, "kind": kind, "key": key}
     chosen = _chosen(session, jobs, every, filters, question=None if yes else "Retry")
     _decide(session, chosen, lambda store, ids: store.dead_retry(ids), "retried")
 
 
 def drop(
+    context: typer.Context,
     by: ByOption,
     jobs: JobArguments = None,
     every: AllOption = False,
@@ -225,12 +206,9 @@ def drop(
     kind: KindOption = None,
     key: KeyOption = None,
     yes: YesOption = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Give up dead jobs for good. Jobs that wait for them are marked dead."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     filters = {"queue": queue, "kind": kind, "key": key}
     chosen = _chosen(session, jobs, every, filters, question=None if yes else "Drop")
     _decide(session, chosen, lambda store, ids: store.dead_drop(ids, by=by), "dropped")
@@ -238,12 +216,8 @@ def drop(
 
 for _group, _name in ((app, "jobs"), (dead, "dead")):
     for _verb, _function in (("retry", retry), ("drop", drop)):
-        _group.command(
-            _verb,
-            epilog=examples(
-                f"inturn {_name} {_verb} 5f3a9c1e", f"inturn {_name} {_verb} --all --queue orders"
-            ),
-        )(_function)
+        _use = f"inturn {_name} {_verb}"
+        on_store(_group, _verb, f"{_use} 5f3a9c1e", f"{_use} --all --queue orders")(_function)
 
 
 def _chosen(
@@ -428,6 +402,11 @@ def _dead_cells(letter: DeadLetter, now: datetime) -> tuple[Cell, ...]:
     )
 
 
+def _said(**filters: str | None) -> list[str]:
+    """Return the columns that a filter says already."""
+    return [name for name, value in filters.items() if value is not None]
+
+
 def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
     """Say what matters most about a job in its state."""
     match view.state:
@@ -435,19 +414,28 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
             done = "" if view.progress is None else f"{view.progress.fraction:.0%} "
             return name_text(f"{done}on {view.worker}")
         case JobState.SCHEDULED | JobState.RETRYING:
-            due = "now" if view.run_at is None else f"in {age(now, view.run_at)}"
-            return one_line(f"{due} {view.errors[-1].error if view.errors else ''}")
+            return _due(view, now)
         case JobState.BLOCKED:
             others = ", ".join(map(short_id, view.waits_for))
             return f"if {others} fails" if view.is_reaction else f"after {others}"
         case JobState.WAITING:
             if queue is not None and queue.paused_by is not None:
                 return f"queue paused by {name_text(queue.paused_by)}"
+            if view.run_at is not None and view.run_at > now:  # its handler asked for that
+                return _due(view, now)
             if queue is not None and view.job.round > queue.gate:
                 return f"until round {view.job.round} opens"
             return "ready" if view.ahead is None else _turn(view)
         case _:
             return _why(view.reason, view.errors)
+
+
+def _due(view: JobView, now: datetime) -> str:
+    """Say when a job is due, and why not before: its last error."""
+    when = "now"
+    if view.run_at is not None and view.run_at > now:
+        when = f"in {age(now, view.run_at)}"
+    return one_line(f"{when}: {view.errors[-1].error}" if view.errors else when)
 
 
 def _why(reason: str | None, errors: Sequence[AttemptError]) -> str:

@@ -145,7 +145,7 @@ def _summary(event: Stopped) -> str:
     said += [
         f"{number:,} {word}"
         for number, word in (
-            (counts.failed, "failed and to be tried again"),
+            (counts.failed, "will be retried"),
             (counts.dead, "dead"),
             (counts.released, "released"),
             (counts.lost, "lost to others"),

@@ -10,19 +10,15 @@ from rich.text import Text
 
 from inturn.cli.options import (
     LIMIT_DEFAULT,
-    AppOption,
     ByOption,
     CursorOption,
-    JsonOption,
     KeyArgument,
     KeyOption,
     LaneStateOption,
     LimitOption,
     QueueArgument,
-    StoreOption,
-    examples,
 )
-from inturn.cli.session import Session, check_queue, collect
+from inturn.cli.session import Session, check_queue, collect, on_store
 from inturn.cli.text import Cell, name_text, plain, short_id, state_text, time_text
 from inturn.model.lane import LaneState, LaneView
 from inturn.store.paging import Page
@@ -32,22 +28,20 @@ app = typer.Typer(
     help="List, pause and unblock lanes (one ordered line per key).", no_args_is_help=True
 )
 
-_HEADS = ("key…", "state", ">waiting", "next kind…", ">round", "note…")
+_HEADS = ("key…", "state", ">waiting", "next kind…", ">round", "note¶")
 
 
-@app.command("list", epilog=examples("inturn lanes list orders --state halted"))
+@on_store(app, "list", "inturn lanes list orders --state halted")
 def list_(
+    context: typer.Context,
     queue: QueueArgument,
     state: LaneStateOption = None,
     key: KeyOption = None,
     limit: LimitOption = LIMIT_DEFAULT,
     cursor: CursorOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List a queue's lanes. Jobs without a key share the open lanes."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> Page[LaneView]:
         await check_queue(store, queue)
@@ -70,74 +64,42 @@ def list_(
     )
 
 
-@app.command("pause", epilog=examples("inturn lanes pause orders customer-7"))
-def pause(
-    queue: QueueArgument,
-    key: KeyArgument,
-    by: ByOption,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "pause", "inturn lanes pause orders customer-7")
+def pause(context: typer.Context, queue: QueueArgument, key: KeyArgument, by: ByOption) -> None:
     """Start no more jobs of a key. Running ones finish; new ones are accepted."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     session.run(lambda store: store.pause(queue, key=key, by=by))
     _answer(session, queue, key, {"paused_by": by}, f"is paused by {by}")
 
 
-@app.command("resume", epilog=examples("inturn lanes resume orders customer-7"))
-def resume(
-    queue: QueueArgument,
-    key: KeyArgument,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "resume", "inturn lanes resume orders customer-7")
+def resume(context: typer.Context, queue: QueueArgument, key: KeyArgument) -> None:
     """Start jobs of a paused key again. A halted lane needs retry, skip or drop."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     session.run(lambda store: store.resume(queue, key=key))
     _answer(session, queue, key, {"paused_by": None}, "is not paused")
 
 
-@app.command("retry", epilog=examples("inturn lanes retry orders customer-7"))
-def retry(
-    queue: QueueArgument,
-    key: KeyArgument,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "retry", "inturn lanes retry orders customer-7")
+def retry(context: typer.Context, queue: QueueArgument, key: KeyArgument) -> None:
     """Run the dead job of a halted lane again, in its place."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     job = session.run(lambda store: store.retry_lane(queue, key))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} runs again")
 
 
-@app.command("skip", epilog=examples("inturn lanes skip orders customer-7"))
-def skip(
-    queue: QueueArgument,
-    key: KeyArgument,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "skip", "inturn lanes skip orders customer-7")
+def skip(context: typer.Context, queue: QueueArgument, key: KeyArgument) -> None:
     """Go on behind the dead job of a halted lane. It stays listed."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     job = session.run(lambda store: store.skip_lane(queue, key))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} stays dead")
 
 
-@app.command("drop", epilog=examples("inturn lanes drop orders customer-7"))
-def drop(
-    queue: QueueArgument,
-    key: KeyArgument,
-    by: ByOption,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "drop", "inturn lanes drop orders customer-7")
+def drop(context: typer.Context, queue: QueueArgument, key: KeyArgument, by: ByOption) -> None:
     """Give up the dead job of a halted lane, and go on."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     job = session.run(lambda store: store.drop_lane(queue, key, by=by))
     _answer(session, queue, key, {"job": job}, f"goes on; job {short_id(job)} is cancelled")
 

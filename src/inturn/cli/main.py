@@ -15,6 +15,7 @@ from inturn import __version__
 from inturn.cli import jobs, lanes, queues, status, store, submit, work
 from inturn.cli.exits import explained
 from inturn.cli.options import JsonOption, examples
+from inturn.cli.session import on_store
 from inturn.model.errors import InturnError
 
 ATTACHED = {  # groups of commands of applications: each is a module here, imported when it is used
@@ -70,9 +71,9 @@ def _options(
 
 
 app.command("work", epilog=work.EXAMPLES)(work.work)
-app.command("status", epilog=status.EXAMPLES)(status.status)
-app.command("workers", epilog=examples("inturn workers -A shop:app"))(status.workers)
-app.command("submit", epilog=submit.EXAMPLES)(submit.submit)
+on_store(app, "status", *status.EXAMPLES)(status.status)
+on_store(app, "workers", "inturn workers -A shop:app")(status.workers)
+on_store(app, "submit", *submit.EXAMPLES)(submit.submit)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(jobs.dead, name="dead")
 app.add_typer(lanes.app, name="lanes")

@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,17 +55,20 @@ def operator() -> str:
 
 _WHERE = "Store"
 
-AppOption = Annotated[
-    str | None,
-    typer.Option(
+
+def app_option(help: str) -> Any:
+    """Return the option --app; what it does is not the same in every command."""
+    return typer.Option(
         "--app",
         "-A",
         metavar="MODULE:APP",
         envvar="INTURN_APP",
-        help="Use this App's store.",
+        help=help,
         rich_help_panel=_WHERE,
-    ),
-]
+    )
+
+
+AppOption = Annotated[str | None, app_option("Use this App's store.")]
 StoreOption = Annotated[
     str | None,
     typer.Option(

@@ -17,14 +17,14 @@ from inturn.cli.options import (
     examples,
     seconds,
 )
-from inturn.cli.session import Session, check_queue
+from inturn.cli.session import Session, check_queue, on_store
 from inturn.cli.text import Cell, fields, name_text, plain, seconds_text, table
 from inturn.model.lane import OnDead, QueueSettings, QueueStatus, Replay, SuspectsRule
 from inturn.store.store import Store
 
 app = typer.Typer(help="List queues, change their settings, pause them.", no_args_is_help=True)
 
-_HEADS = ("queue…", ">gate", "paused by…", "settings…")
+_HEADS = ("queue…", ">gate", "paused by…", "settings¶")
 
 
 _NONE: Any = object()  # what "none" is read as: None is an option that was not given
@@ -78,13 +78,13 @@ LocalOption = Annotated[
 ]
 
 
-@app.command("list", epilog=examples("inturn queues list"))
-def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@on_store(app, "list", "inturn queues list")
+def list_(context: typer.Context) -> None:
     """List queues, with the settings that were changed.
 
     `inturn status` says what is in them.
     """
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     found = session.run(lambda store: store.queues())
     session.answer(
         {"queues": [queue_document(status) for status in found]},
@@ -167,35 +167,25 @@ def set_(
     )
 
 
-@app.command(
-    "drop", epilog=examples("inturn queues drop orders", "inturn queues drop orders --all")
-)
+@on_store(app, "drop", "inturn queues drop orders", "inturn queues drop orders --all")
 def drop(
+    context: typer.Context,
     queue: QueueArgument,
     by: ByOption,
     everything: Annotated[
         bool, typer.Option("--all", help="Cancel what waits in it, and drop its dead letters.")
     ] = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete an empty queue, with its settings and its history."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     session.run(lambda store: store.drop_queue(queue, all=everything, by=by))
     _answer(session, queue, {"dropped": True}, f"Queue {queue!r} is gone.")
 
 
-@app.command("pause", epilog=examples("inturn queues pause orders"))
-def pause(
-    queue: QueueArgument,
-    by: ByOption,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "pause", "inturn queues pause orders")
+def pause(context: typer.Context, queue: QueueArgument, by: ByOption) -> None:
     """Start no more jobs of a queue. Running ones finish; new ones are accepted."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def paused(store: Store) -> None:
         await check_queue(store, queue)
@@ -205,15 +195,10 @@ def pause(
     _answer(session, queue, {"paused_by": by}, f"Queue {queue!r} is paused by {by}.")
 
 
-@app.command("resume", epilog=examples("inturn queues resume orders"))
-def resume(
-    queue: QueueArgument,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@on_store(app, "resume", "inturn queues resume orders")
+def resume(context: typer.Context, queue: QueueArgument) -> None:
     """Start jobs of a paused queue again."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def resumed(store: Store) -> None:
         await check_queue(store, queue)
@@ -223,16 +208,14 @@ def resume(
     _answer(session, queue, {"paused_by": None}, f"Queue {queue!r} is not paused.")
 
 
-@app.command("open-gate", epilog=examples("inturn queues open-gate walk 3"))
+@on_store(app, "open-gate", "inturn queues open-gate walk 3")
 def open_gate(
+    context: typer.Context,
     queue: QueueArgument,
     round: Annotated[int, typer.Argument(metavar="ROUND", help="The highest round to open.")],
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Let jobs up to a round start. A gate never closes."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def opened(store: Store) -> int:
         await check_queue(store, queue)

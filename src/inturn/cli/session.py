@@ -7,15 +7,20 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
+from typer.core import TyperCommand
+from typer.main import get_command
+from typer.models import CommandFunctionType
 
+from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.text import Cell, make_console, print_to, table
 from inturn.model import bounds
 from inturn.model.errors import (
@@ -99,21 +104,19 @@ class Session:
     def _check_file(self, store: Store) -> None:
         """Refuse a SQLite file that is not there: a mistyped name must not make a new store."""
         path = getattr(store, "path", None)
-        if path is None:
-            return
+        try:
+            if path is None or Path(path).stat().st_size:
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return  # the store says why it cannot be opened
         make = (
             f"To make it: `inturn store migrate --store {self.named}`."
             if self.named
             else "It is made by the first job that is submitted, or by a worker."
         )
-        try:
-            size = Path(path).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            raise SchemaMissing(f"there is no file {path} yet. {make}") from None
-        except OSError as error:
-            raise StoreUnavailable(f"{path} cannot be opened: {error}.") from error
-        if not size:
-            raise SchemaMissing(f"the file {path} is empty. {make}")
+        raise SchemaMissing(f"the file {path} is not there yet, or empty. {make}")
 
     # Printing
 
@@ -138,13 +141,46 @@ class Session:
         heads: Sequence[str],
         cells: Callable[[Row], Sequence[Cell]],
         empty: str,
+        without: Collection[str] = (),
     ) -> None:
         """Print a list, and how to go on when there is more."""
-        shown: RenderableType = table(heads, map(cells, page.rows)) if page.rows else empty
+        shown: RenderableType = empty
+        if page.rows:
+            shown = table(heads, map(cells, page.rows), without=without)
         if page.cursor is not None:
             more = Text(f"There are more: --cursor {page.cursor}, or a larger --limit.", "dim")
             shown = Group(shown, more)
         self.answer({name: list(map(document, page.rows)), "cursor": page.cursor}, shown)
+
+
+def _options(
+    app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None: ...
+
+
+_options_only = typer.Typer(add_completion=False)
+_options_only.command()(_options)
+
+
+class StoreCommand(TyperCommand):
+    """A command on a store: it takes --app, --store and --json; ``context.obj`` is its Session."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += get_command(_options_only).params
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the function with what is left of the options."""
+        names = ("app", "store", "as_json")
+        ctx.obj = Session(*(ctx.params.pop(name) for name in names))
+        return super().invoke(ctx)
+
+
+def on_store(
+    group: typer.Typer, name: str, *uses: str
+) -> Callable[[CommandFunctionType], CommandFunctionType]:
+    """Make a function a command on a store; ``uses`` are examples for its help."""
+    return group.command(name, cls=StoreCommand, epilog=examples(*uses))
 
 
 @contextlib.asynccontextmanager
@@ -198,7 +234,10 @@ async def find_job(store: Store, text: str) -> UUID:
         return UUID(ending)
     found = await store.jobs_ending(ending)
     if not found:
-        raise NotFound(f"no job's id ends with {ending}. List jobs: `inturn jobs list`.")
+        raise NotFound(
+            f"no job's id ends with {ending}, among the newest million and all that are set aside. "
+            f"Give the whole id of an older job, or list jobs: `inturn jobs list`."
+        )
     if len(found) > 1:
         raise BadInput(f"{' and '.join(map(str, found))} all end with {ending}. Give a whole id.")
     return found[0]

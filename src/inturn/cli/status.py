@@ -13,7 +13,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
 from inturn.cli.queues import queue_document
 from inturn.cli.session import Session
 from inturn.cli.text import Cell, age, count, name_text, number_text, own_kinds, print_to, table
@@ -22,7 +21,7 @@ from inturn.model.worker import WorkerView
 from inturn.policy.explain import WORKER_SEEN_SECONDS, worker_option
 from inturn.store.store import Store
 
-EXAMPLES = examples("inturn status -A shop:app", "inturn status -A shop:app --watch")
+EXAMPLES = ("inturn status -A shop:app", "inturn status -A shop:app --watch")
 WATCH_SECONDS = 1.0
 
 _WORKER_HEADS = ("worker…", ">seen", ">up", ">running", "queues…", "kinds…")
@@ -39,13 +38,11 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def status(
+    context: typer.Context,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Count each queue's jobs by state, and say what holds them up."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     if watch:
         with contextlib.suppress(KeyboardInterrupt):
             _watch(session)
@@ -54,9 +51,9 @@ def status(
     session.answer(_document(found), _shown(session, found))
 
 
-def workers(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def workers(context: typer.Context) -> None:
     """List workers, the latest first. One that died stays listed for a day."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
 
     async def read(store: Store) -> tuple[list[WorkerView], datetime]:
         return await store.workers(), await store.now()
@@ -136,6 +133,9 @@ def _note(status: QueueStatus) -> str:
         f"paused by {name_text(status.paused_by)}" if status.paused_by is not None else "",
         f"{count(status.halted, 'lane')} halted (`inturn lanes list {name} --state halted`)"
         if status.halted
+        else "",
+        f"{count(status.dead, 'dead job')} (`inturn dead list --queue {name}`)"
+        if status.dead and not status.halted
         else "",
         f"at its limit: {status.limit_reached}" if status.limit_reached and status.waiting else "",
         f"open up to round {status.gate}" if status.gate else "",

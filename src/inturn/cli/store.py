@@ -8,8 +8,7 @@ import msgspec
 import typer
 
 from inturn.cli.exits import ExitCode
-from inturn.cli.options import AppOption, JsonOption, StoreOption, examples
-from inturn.cli.session import Session, connected
+from inturn.cli.session import Session, connected, on_store
 from inturn.cli.text import count, plain
 from inturn.model.lease import Pruned
 from inturn.store.address import without_password
@@ -28,18 +27,18 @@ _NOUNS = {
 }
 
 
-@app.command(
+@on_store(
+    app,
     "migrate",
-    epilog=examples(
-        "inturn store migrate -A shop:app", "inturn store migrate --store sqlite:///work.db"
-    ),
+    "inturn store migrate -A shop:app",
+    "inturn store migrate --store sqlite:///work.db",
 )
-def migrate(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def migrate(context: typer.Context) -> None:
     """Make the store's tables, or upgrade them. Safe to repeat.
 
     Those of installed applications, too; and with --app those of the app's own schemas.
     """
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     url = session.url
     schemas = installed_schemas() + (session.app.schemas if session.app is not None else [])
 
@@ -58,20 +57,20 @@ def migrate(app: AppOption = None, store: StoreOption = None, as_json: JsonOptio
     )
 
 
-@app.command("check", epilog=examples("inturn store check -A shop:app"))
-def check(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@on_store(app, "check", "inturn store check -A shop:app")
+def check(context: typer.Context) -> None:
     """Check that the tables are consistent. Reads everything; exits with 1 on a problem."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     problems = session.run(lambda store: store.check())
     session.answer({"problems": problems}, plain("\n".join(problems)) or "No problems.")
     if problems:
         raise typer.Exit(ExitCode.NO)
 
 
-@app.command("prune", epilog=examples("inturn store prune -A shop:app"))
-def prune(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@on_store(app, "prune", "inturn store prune -A shop:app")
+def prune(context: typer.Context) -> None:
     """Delete expired jobs and results. Running workers do this for you."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     pruned = session.run(lambda store: store.prune())
     session.answer(msgspec.structs.asdict(pruned), _pruned_text(pruned))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from inturn.cli.options import AppOption, JsonOption, StoreOption, examples, seconds_from
+from inturn.cli.options import seconds_from
 from inturn.cli.session import Session, find_job
 from inturn.model import bounds
 from inturn.model.errors import BadInput, InvalidPayload, PayloadMismatch
@@ -20,7 +20,7 @@ from inturn.store.store import Store
 if TYPE_CHECKING:
     from inturn.queue.job import Job
 
-EXAMPLES = examples(
+EXAMPLES = (
     """inturn submit pay -A shop:app --payload '{"customer": 7}'""",
     "inturn submit pay -A shop:app --key customer-7 --payload @pay.json",
 )
@@ -82,6 +82,7 @@ TimeoutOption = Annotated[
 
 
 def submit(
+    context: typer.Context,
     kind: KindArgument,
     payload: PayloadOption = "null",
     queue: QueueOption = None,
@@ -94,12 +95,9 @@ def submit(
     round: RoundOption = 0,
     attempts: AttemptsOption = None,
     timeout: TimeoutOption = None,
-    app: AppOption = None,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Submit a job and print its id."""
-    session = Session(app, store, as_json)
+    session: Session = context.obj
     declared = None
     if session.app is not None:
         declared = session.app.jobs.get(kind)
@@ -133,7 +131,7 @@ def submit(
 
     ticket = session.run(submitted, makes_file=declared is not None)
     session.answer(msgspec.structs.asdict(ticket), str(ticket.id))
-    if ticket.duplicate and not as_json:
+    if ticket.duplicate and not session.as_json:
         print("A job with this dedupe key exists: that is its id.", file=sys.stderr)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table as RichTable
 from rich.text import Text
 
 Cell = str | Text
@@ -26,6 +27,9 @@ _STYLES = {
     "cancelled": "dim",
     "idle": "dim",
 }
+_UNCUT = 10_000  # columns
+_CUT_MIN = 8  # columns that are left of a cell
+_GAP, _INDENT = 2, " " * 4
 _STEPS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
@@ -117,46 +121,90 @@ def make_console() -> Console:
     """Return the terminal; or, where output goes elsewhere, lines that are never cut."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 10_000
+        console.width = _UNCUT
     return console
 
 
 def print_to(console: Console, shown: RenderableType) -> None:
-    """Print, without blanks at the ends of lines."""
+    """Print; where output goes elsewhere, without blanks at the ends of lines."""
     if console.is_terminal:
         console.print(shown)
         return
-    with console.capture() as capture:
-        console.print(shown)
-    for line in capture.get().splitlines():
-        console.file.write(line.rstrip() + "\n")
+    for one in shown.renderables if isinstance(shown, Group) else [shown]:
+        if isinstance(one, Table):  # there may be many lines, and rich takes long for each
+            lines = ["".join(map(str, pieces)) for pieces in one.lines(console.width)]
+        else:
+            with console.capture() as capture:
+                console.print(one)
+            lines = capture.get().splitlines()
+        console.file.writelines(line.rstrip() + "\n" for line in lines)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """Return a table without lines. A head that begins with ``>`` aligns its column right, and one
-    that ends with ``…`` may be cut where the terminal is narrow.
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[Cell]], *, without: Collection[str] = ()
+) -> Table:
+    """Return a table without lines, ``without`` columns of these names.
+
+    A head that begins with ``>`` aligns its column right. Where the terminal is narrow, a last
+    column whose head ends with ``¶`` goes to lines of its own, and columns whose heads end with
+    ``…`` are cut: the last first, the key after all others.
     """
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    cut = [head.endswith("…") for head in heads]
-    for head, may_cut in zip(heads, cut, strict=True):
-        made.add_column(
-            head.strip(">…"),
-            justify="right" if head.startswith(">") else "left",
-            no_wrap=not may_cut,
-        )
-    for row in rows:
-        made.add_row(
-            *(
-                Text(str(cell), no_wrap=True, overflow="ellipsis") if may_cut else _text(cell)
-                for cell, may_cut in zip(row, cut, strict=True)
-            )
-        )
-    return made
+    kept = [at for at, head in enumerate(heads) if _name(head) not in without]
+    return Table([heads[at] for at in kept], [[row[at] for at in kept] for row in rows])
 
 
-def fields(rows: Iterable[tuple[str, Cell]]) -> Table:
+class Table:
+    """Rows of cells, which are laid out when the width of the terminal is known."""
+
+    def __init__(self, heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        self._heads = heads
+        self._rows = [[Text(_name(head), "bold") for head in heads], *rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what is shown on a terminal."""
+        for pieces in self.lines(options.max_width):
+            yield Text.assemble(*pieces, no_wrap=True, overflow="ellipsis")
+
+    def lines(self, width: int) -> Iterator[list[Cell]]:
+        """Return the lines, piece by piece, that fit into so many columns."""
+        widths = [max(map(_cell_width, column)) for column in zip(*self._rows, strict=True)]
+        over = sum(widths) + _GAP * (len(widths) - 1) - width
+        is_split = over > 0 and self._heads[-1].endswith("¶")
+        if is_split:
+            over -= widths.pop() + _GAP
+        may_cut = [at for at in range(len(widths)) if self._heads[at].endswith("…")]
+        for at in sorted(may_cut, key=lambda at: (self._heads[at] == "key…", -at)):
+            taken = max(0, min(over, widths[at] - _CUT_MIN))
+            widths[at], over = widths[at] - taken, over - taken
+        for number, row in enumerate(self._rows):
+            yield self._line(row, widths)
+            if is_split and number and row[-1]:
+                yield [_INDENT, row[-1]]
+
+    def _line(self, row: Sequence[Cell], widths: Sequence[int]) -> list[Cell]:
+        pieces: list[Cell] = []
+        for cell, head, width in zip(row, self._heads, widths, strict=False):
+            if (blank := width - _cell_width(cell)) < 0:
+                cell = Text(str(cell), cell.style if isinstance(cell, Text) else "")
+                cell.truncate(width, overflow="ellipsis")
+                blank = width - cell.cell_len
+            gap = " " * _GAP
+            pieces += [" " * blank, cell, gap] if head.startswith(">") else [cell, " " * blank, gap]
+        return pieces[:-1]
+
+
+def _name(head: str) -> str:
+    return head.strip(">…¶")
+
+
+def _cell_width(cell: Cell) -> int:
+    text = str(cell)
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def fields(rows: Iterable[tuple[str, Cell]]) -> RichTable:
     """Return a line for each field that has a value; a long value wraps beside its name."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid = RichTable.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:

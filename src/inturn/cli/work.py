@@ -15,7 +15,7 @@ import typer
 
 from inturn.cli.exits import explained
 from inturn.cli.journal import Journal
-from inturn.cli.options import AppOption, StoreOption, examples, seconds_from
+from inturn.cli.options import StoreOption, app_option, examples, seconds_from
 from inturn.model import bounds
 from inturn.model.errors import BadInput, InturnError
 from inturn.store.address import anchored
@@ -39,13 +39,14 @@ TargetArgument = Annotated[
     str | None,
     typer.Argument(metavar="MODULE:APP", help="The App. MODULE is enough if it has one App."),
 ]
+AppToRunOption = Annotated[str | None, app_option("The App to run, where no MODULE:APP is given.")]
 QueuesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--queue",
         metavar="QUEUE",
         envvar="INTURN_QUEUES",
-        help="Only this queue; repeatable. Otherwise all of the app's.",
+        help="Only this queue of the app's; repeatable. In the variable: separated by spaces.",
     ),
 ]
 NodesOption = Annotated[
@@ -54,7 +55,7 @@ NodesOption = Annotated[
         "--node",
         metavar="NAME",
         envvar="INTURN_NODES",
-        help="A node to serve besides, also if it is local; repeatable.",
+        help="Also serve this node, even a local one; repeatable.",
     ),
 ]
 ConcurrencyOption = Annotated[
@@ -168,10 +169,12 @@ def work(
     health_file: HealthFileOption = None,
     health_port: HealthPortOption = None,
     health_host: HealthHostOption = "127.0.0.1",
-    app: AppOption = None,
+    app: AppToRunOption = None,
     store: StoreOption = None,
 ) -> None:
     """Run a worker. Ctrl-C finishes running jobs and exits; press it again to stop at once."""
+    if target and app and target != app and _source(context, "app") != "ENVIRONMENT":
+        raise BadInput(f"two Apps given, {target} and -A {app}. Leave one out.")
     target = target or app
     if target is None:
         raise BadInput("no App given. Usage: inturn work MODULE:APP")
@@ -240,8 +243,13 @@ async def _supervise(settings: WorkSettings, desk: _Desk, processes: int, *, as_
 
 def _named_by(context: typer.Context) -> str:
     """Return what names the store: the flag or the variable."""
-    source = context.get_parameter_source("store")
-    return "INTURN_STORE" if source is not None and source.name == "ENVIRONMENT" else "--store"
+    return "INTURN_STORE" if _source(context, "store") == "ENVIRONMENT" else "--store"
+
+
+def _source(context: typer.Context, option: str) -> str | None:
+    """Return where an option comes from: COMMANDLINE, ENVIRONMENT, …"""
+    source = context.get_parameter_source(option)
+    return None if source is None else source.name
 
 
 def _number(processes: str) -> int:

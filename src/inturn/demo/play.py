@@ -66,7 +66,8 @@ class Demo:
         """Play it all; return what was counted."""
         playing = asyncio.current_task()
         assert playing is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(ending, playing.cancel)
         store = connect(self._url)
         await store.open()
         try:

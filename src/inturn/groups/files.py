@@ -47,7 +47,7 @@ def read_text(text: str, app: App | None = None, *, name: str = "the text") -> G
     if not isinstance(found, dict) or "steps" not in found:
         raise BadInput(
             f"{name} is no group: it needs `group:` with its name, and `steps:`. "
-            f"`inturn groups export` writes one as an example."
+            f"`inturn groups export GROUP` writes one as an example."
         )
     _check_members(name, found, required=("group", "steps"), allowed=("nodes",))
     nodes = {str(one): _node(str(one), said) for one, said in _mapping("nodes", found).items()}
@@ -66,7 +66,7 @@ def _loaded(text: str, name: str) -> Any:
         import yaml
     except ModuleNotFoundError as error:
         raise BadInput(
-            "to read YAML, install inturn with its extra 'groups'. JSON needs nothing."
+            "to read YAML, install its extra: pip install '.[groups]'. JSON needs nothing."
         ) from error
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

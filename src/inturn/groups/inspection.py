@@ -158,5 +158,5 @@ def _is_id(text: str) -> bool:
 def unknown_step(group: str, step: str) -> UnknownStep:
     """Return the error for a step that a group does not have."""
     return UnknownStep(
-        f"group {group!r} has no step {step!r}. See its steps: `inturn groups show`."
+        f"group {group!r} has no step {step!r}. See its steps: `inturn groups show {quote(group)}`."
     )

@@ -84,7 +84,7 @@ class StepAttempt:
             return why
         if move is Move.FAIL:
             raise Reject(
-                f"{why}. Look with `inturn groups show`, then retry or skip the step there"
+                f"{why}. Look with `inturn groups show GROUP`, then retry or skip the step there"
             )
         if move is Move.CONFIRM:
             unconfirmed = await self.confirm()

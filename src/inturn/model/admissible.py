@@ -336,10 +336,12 @@ def check_name(what: str, name: str, chars_max: int) -> None:
     """Refuse a name that is empty, too long, or cannot be kept as text."""
     if not isinstance(name, str):
         raise InvalidName(f"the {what} must be text, not {type(name).__name__}.")
-    if not 0 < len(name) <= chars_max:
+    if not name:
+        raise InvalidName(f"the {what} is empty; it needs 1 to {chars_max} characters.")
+    if len(name) > chars_max:
         raise InvalidName(
-            f"the {what} has {len(name)} characters; it needs 1 to {chars_max}. "
-            f"A digest makes a short name out of a long one."
+            f"the {what} has {len(name)} characters, and {chars_max} is the most. Shorten it, or "
+            f"use a hash of it."
         )
     if "\x00" in name:
         raise InvalidName(f"the {what} {name!r} holds the character NUL. Leave it out.")

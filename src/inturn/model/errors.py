@@ -227,7 +227,7 @@ class UnknownJob(NotFound):
         self.job = job
         super().__init__(
             f"there is no job {job} here: it was never accepted, or it is finished and its "
-            f"history was pruned."
+            f"history was pruned. List jobs: `inturn jobs list --all`."
         )
 
 
@@ -236,7 +236,10 @@ class UnknownLane(NotFound):
 
     def __init__(self, queue: str, key: str) -> None:
         self.queue, self.key = queue, key
-        super().__init__(f"queue {queue!r} has no lane {key!r}.")
+        super().__init__(
+            f"queue {queue!r} has no lane {key!r}. List its lanes: "
+            f"`inturn lanes list {shlex.quote(queue)}`."
+        )
 
 
 class UnknownQueue(NotFound):
@@ -244,7 +247,10 @@ class UnknownQueue(NotFound):
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
-        super().__init__(f"there is no queue {queue!r}: nothing was ever submitted to it.")
+        super().__init__(
+            f"there is no queue {queue!r}: nothing was ever submitted to it. List queues: "
+            f"`inturn queues list`. Make it: `inturn queues set {shlex.quote(queue)}`."
+        )
 
 
 class QueueInUse(InturnError):
@@ -253,7 +259,9 @@ class QueueInUse(InturnError):
     def __init__(self, queue: str, *, running: int, others: int) -> None:
         self.queue, self.running, self.others = queue, running, others
         holds = f"{running + others:,} unfinished jobs or dead letters"
-        advice = "Wait until those have ended." if running else "Drop it with all that is in it."
+        advice = "Wait until those have ended."
+        if not running:
+            advice = f"Drop it with all of them: `inturn queues drop {shlex.quote(queue)} --all`."
         runs = f", and {running:,} of them run" if running else ""
         super().__init__(f"queue {queue!r} holds {holds}{runs}. {advice}")
 

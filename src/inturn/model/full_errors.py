@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from inturn.model import bounds
 from inturn.model.error import InturnError
 
@@ -21,12 +23,16 @@ class QueueFull(InturnError):
         self.queue, self.key, self.depth, self.depth_max = queue, key, depth, depth_max
         self.added, self.retry_seconds = added, retry_seconds
         where = f"queue {queue!r}" if key is None else f"lane {key!r} of queue {queue!r}"
+        name = shlex.quote(queue)
+        change = f"`inturn queues set {name} --depth-max N`"
+        if key is not None:
+            change = f"`inturn queues set {name} --lane-depth-max N`"
         advice = f"Come back in about {retry_seconds} s, add workers, or raise its bound"
         if added > depth_max:
             advice = "So many never fit: send smaller batches, or raise its bound"
         super().__init__(
             f"{where} holds {depth} jobs and may hold {depth_max}; there is no room for "
-            f"{added} more. {advice}."
+            f"{added} more. {advice}: {change}."
         )
 
 

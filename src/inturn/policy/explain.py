@@ -93,7 +93,7 @@ def _dead(facts: Facts) -> str:
     what = f"`inturn dead retry {view.job.id.hex[-8:]}` runs it again"
     if facts.lane is not None and facts.lane.halted_job == view.job.id:
         what = f"its lane {view.job.key!r} is halted on it: {_decide(facts.lane)}"
-    return f"It is dead since {_time(view.died_at)}: {_clause(view.reason)}; {what}."
+    return f"It has been dead since {_time(view.died_at)}: {_clause(view.reason)}; {what}."
 
 
 def _decide(lane: LaneView) -> str:

@@ -102,7 +102,7 @@ class App(ExtensibleApp):
             raise BadInput(
                 'an App needs a store: App("sqlite:///work.db"), '
                 'App("postgresql://user@host/database"), or the variable INTURN_STORE, '
-                "which `inturn work --store` sets as well."
+                "which `inturn work`'s --store sets as well."
             )
         super().__init__()
         self.jobs: dict[str, Job[Any, Any]] = {}
@@ -423,7 +423,7 @@ class App(ExtensibleApp):
             await store.close()
 
     def schema(self, schema: Schema) -> Schema:
-        """Have ``app.migrate()`` and ``inturn store migrate -A`` make these tables, too.
+        """Have ``app.migrate()`` and ``inturn store migrate --app …`` make these tables, too.
 
         The app is not used on a store without them, nor on older ones; on SQLite it makes them.
         """

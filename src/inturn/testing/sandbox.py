@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from inspect import signature
@@ -175,6 +176,9 @@ class Sandbox:
     # Beginning and ending
 
     def __enter__(self) -> Sandbox:
+        with suppress(RuntimeError):  # no loop runs
+            asyncio.get_running_loop()
+            raise BadInput("in async code write `async with private(app)`.")
         self._enter()
         if self._store != MEMORY:
             self._connections.sync(self.app.migrate())

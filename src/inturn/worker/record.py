@@ -23,7 +23,8 @@ class Record:
     def __init__(self, worker: str, listeners: Sequence[events.Listener] = ()) -> None:
         self.counts = events.Counts()
         self._worker = worker
-        self._listeners = (log_worker_event, *listeners)
+        self._listeners = (self._log, *listeners)
+        self.where = "-A MODULE:APP"  # how a command that the log names finds the worker's store
         self.tells_done = False  # of each job that is done, too
 
     def settled(self, said: Iterable[Settlement]) -> None:
@@ -71,6 +72,9 @@ class Record:
                 listener(event)
             except BaseException as error:  # SystemExit, say: a listener does not end a worker
                 guarded(log_listener_failure, listener, error)
+
+    def _log(self, event: events.WorkerEvent) -> None:
+        log_worker_event(event, self.where)
 
     def tell_aside(self, event: events.WorkerEvent) -> None:
         """Tell of an event beside this thread, which has signals to hear: nobody may read it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,13 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     sweep_seconds: float = 10.0
     drain: bool = False  # stop when nothing is left to run now
     verbose: bool = False  # tell of every job that is done
+
+    @property
+    def where(self) -> str:
+        """The options with which other commands find the same store."""
+        if self.store is not None and self.store_named_by == "--store":
+            return f"--store {shlex.quote(without_password(self.store))}"
+        return f"-A {shlex.quote(self.target)}"
 
     def worker(self, listener: worker_events.Listener) -> tuple[Found, Worker]:
         """Import the app and make its worker; return what was found, too."""

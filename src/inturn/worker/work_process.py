@@ -55,6 +55,7 @@ class WorkProcess:
     ) -> None:
         self._found, self.worker = settings.worker(listener)
         self.worker.record.tells_done = settings.verbose
+        self.worker.record.where = settings.where
         self._settings, self._is_member = settings, is_member
         self.started: Started | None = None  # when it has begun to work
         self._began_at = monotonic()

@@ -19,7 +19,7 @@ from inturn.model.admissible import (
     check_whole,
     shown,
 )
-from inturn.model.errors import BadInput, StoreError, WorkerSpent
+from inturn.model.errors import BadInput, StoreError, StoreReplaced, WorkerSpent
 from inturn.model.ids import new_id
 from inturn.queue.app import App
 from inturn.queue.extensions import Extension
@@ -252,6 +252,9 @@ class Worker:
                     continue
             except StoreError as error:
                 self.health.failed("step", error)
+                if isinstance(error, StoreReplaced) and runs.stop is Stop.FINISH:
+                    self.stop_now()  # its file does not come back while it is open
+                    continue
                 await asyncio.sleep(TROUBLE_SECONDS)
                 continue
             try:
