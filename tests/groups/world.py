@@ -41,7 +41,8 @@ class World:
         self.group = GroupFacts(state=GroupState.RUNNING)
         self.now = 0.0
         self.there: set[int] = set()
-        self.coming: dict[int, float] = {}  # applied later, although its do has raised
+        self.acting: set[int] = set()  # steps that have begun, and whose action has not
+        self.coming: dict[int, float] = {}  # applied later, although its do has raised or died
         self.undo_began = self.pivoted = False
         self.may_run_again: set[int] = set()  # for a person has looked
         self.jobs: list[Job] = [Job(number) for number in range(len(steps))]
@@ -96,6 +97,10 @@ class World:
         job = self.jobs[number]
         if self.random.random() < 0.15 * self.trouble:  # its worker dies
             del self.running[number]
+            if job.step in self.acting and not job.is_undo:
+                self.acting.discard(job.step)
+                if self.random.random() < 0.5:
+                    self.coming[job.step] = self.now + 5.0  # what it has started runs on
             is_buried = job.step is not None and self.random.random() < 0.1  # after many deaths
             job.state = "dead" if is_buried else "waiting"
             return
@@ -161,7 +166,9 @@ class World:
         happened = Happened.RAISED
         if move is not Move.ASK:
             self.steps[step] = step_decisions.begun(self.steps[step])
+            self.acting.add(step)
             yield
+            self.acting.discard(step)
             happened = self._act(step)
             yield
             if self._settle(job, step, happened):
@@ -317,8 +324,9 @@ class World:
         for before in self.after[step]:
             if before not in self.there and self.steps[before].state is not StepState.SKIPPED:
                 raise BrokenRule(f"step {step} ran before {before}, which it comes after")
-        is_there = step in self.there or step in self.coming
-        if is_there and not (facts.idempotent or step in self.may_run_again):
+        if step in self.coming:
+            return Happened.RAISED  # it waited for that, as long as it may take
+        if step in self.there and not (facts.idempotent or step in self.may_run_again):
             raise BrokenRule(f"step {step} ran again without being verified, and was applied")
         if facts.irreversible:
             self.pivoted = True
@@ -347,6 +355,8 @@ class World:
                 StepState.APPLIED, StepState.POSSIBLY_APPLIED,
             ):  # fmt: skip
                 raise BrokenRule(f"undo order: {step} was undone before {follower}, after it")
+        if step in self.coming:
+            return Happened.RAISED  # it waited for that, as long as it may take
         match self._nature():
             case "rejected":
                 return Happened.REJECTED
@@ -355,25 +365,21 @@ class World:
             case "raised":
                 return Happened.RAISED
             case "applied and raised":
-                self._remove(step)
+                self.there.discard(step)
                 return Happened.RAISED
-        self._remove(step)
+        self.there.discard(step)
         return Happened.RETURNED
 
-    def _remove(self, step: int) -> None:
-        self.there.discard(step)
-        self.coming.pop(step, None)
-
     def _asked(self, step: int) -> Happened:
-        if not self.steps[step].has_verify:
+        if not self.steps[step].has_verify and step not in self.coming:
             return Happened.CANNOT_TELL
         trouble = self.random.random() / self.trouble if self.trouble else 1.0
         if trouble < 0.1:
             return Happened.ASK_FAILED
+        if step in self.coming:  # the node says so
+            return step_decisions.ANSWERS[Effect.RUNNING]
         if trouble < 0.15:
             return Happened.CANNOT_TELL
-        if step in self.coming:
-            return step_decisions.ANSWERS[Effect.RUNNING]
         return step_decisions.ANSWERS[Effect.APPLIED if step in self.there else Effect.NOT_APPLIED]
 
     def _nature(self) -> str:

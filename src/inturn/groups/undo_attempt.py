@@ -55,7 +55,7 @@ class UndoAttempt(StepAttempt):
             state=facts.state,
             asks=facts.asks,
             answer=seen.answer,
-            error=seen.error or self._failed_with,
+            error=seen.error,
             has_ended=outcome.then is Then.DONE,
             now=None,
         )
