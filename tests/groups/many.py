@@ -41,6 +41,9 @@ def run_one(seed: int) -> list[str]:
     for _ in range(RETRIES_MAX):
         if world.group.state is not GroupState.STUCK:
             break
+        if random.random() < 0.3:
+            world.drop()
+            world.run()
         for step in range(count):
             (world.retry if random.random() < 0.6 else world.skip)(step)
         ends.append(f"then {world.run()}")

@@ -62,6 +62,9 @@ def test_what_is_stuck_can_be_retried_until_it_has_ended(graph: Drawn, seed: int
     for _ in range(20):
         if world.group.state is not GroupState.STUCK:
             break
+        if seed % 2:
+            world.drop()
+            assert world.run() is GroupState.STUCK
         retried = [world.retry(step) for step in range(len(world.steps))]
         assert any(retried)
         world.run()

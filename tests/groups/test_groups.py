@@ -251,6 +251,81 @@ async def test_a_step_past_an_irreversible_one_can_be_skipped(
     assert result.steps[1].why == "cleaned by hand"
 
 
+async def stuck_group(app: App, jobs: Jobs, nodes: Nodes) -> None:
+    """Run a group that is stuck past an irreversible step, with two more behind it."""
+    nodes.fail = {"do clean": [Reject("locked")]}
+    async with app.group("stuck") as group:
+        drop = jobs.step(group, "drop", irreversible=True)
+        clean = jobs.step(group, "clean", after=[drop])
+        tell = jobs.step(group, "tell", after=[clean])
+        jobs.step(group, "last", after=[tell])
+    assert (await jobs.result(group)).state is GroupState.STUCK
+
+
+@pytest.mark.parametrize("verb", ["retry", "skip"])
+async def test_a_stuck_group_goes_on_although_its_dead_letters_were_dropped(
+    app: App, jobs: Jobs, nodes: Nodes, verb: str
+) -> None:
+    await stuck_group(app, jobs, nodes)
+    store = await app.lend()
+    async with jobs.working():
+        while dead := (await store.dead_letters()).rows:
+            await store.dead_drop([one.job.id for one in dead], by="a test")
+
+        async def is_seen() -> bool:
+            waiting = await store.jobs(queue="groups", finished=False)
+            return all(one.state == "blocked" for one in waiting.rows)
+
+        await until(is_seen)
+        if verb == "retry":
+            await app.groups.retry("stuck", "clean")
+        else:
+            await app.groups.skip("stuck", "clean", why="cleaned by hand")
+
+        async def has_ended() -> bool:
+            return (await app.groups.get("stuck")).state is GroupState.DONE
+
+        await until(has_ended)
+    skipped = ["do drop", "do clean", "do tell", "do last"]
+    assert nodes.done == (skipped if verb == "skip" else [*skipped[:2], *skipped[1:]])
+    assert (await store.dead_letters()).rows == ()
+
+
+async def test_a_step_is_retried_without_what_comes_after_it(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    await stuck_group(app, jobs, nodes)
+    await app.groups.retry("stuck", "clean", following=False)
+    async with jobs.working():
+
+        async def is_applied() -> bool:
+            return (await app.groups.steps("stuck"))[1].state == "applied"
+
+        await until(is_applied)
+        await asyncio.sleep(0.3)
+        assert nodes.done == ["do drop", "do clean", "do clean"]
+        assert (await app.groups.get("stuck")).paused_by == "retry of clean"
+        await app.groups.resume("stuck")
+
+        async def has_ended() -> bool:
+            return (await app.groups.get("stuck")).state is GroupState.DONE
+
+        await until(has_ended)
+    with pytest.raises(GroupRefused, match="is done, and not paused"):
+        await app.groups.resume("stuck")
+
+
+async def test_an_undo_is_retried_although_its_group_is_paused_for_others(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    nodes.fail = {"do b": [Reject("no")], "undo a": [Reject("stuck")]}
+    async with app.group("back") as group:
+        jobs.step(group, "b", after=[jobs.step(group, "a")])
+    assert (await jobs.result(group)).state is GroupState.STUCK
+    await app.groups.retry("back", "a", following=False)
+    assert (await jobs.result(group)).state is GroupState.UNDONE
+
+
 async def test_a_done_group_is_undone_when_a_person_asks(
     app: App, jobs: Jobs, nodes: Nodes
 ) -> None:

@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 
 from inturn.groups import group_decisions, step_decisions
+from inturn.groups.group_decisions import GroupChange
 from inturn.groups.model import Effect, GroupState, StepState
 from inturn.groups.plan import Graph, backwards
 from inturn.groups.step_decisions import GroupFacts, Happened, Move, StepFacts, Then
@@ -131,6 +132,13 @@ class World:
         if self.jobs[number].state == "waiting":
             self.jobs[number].state = "cancelled"
 
+    def _bury_waiting(self, number: int) -> None:
+        """Bury what waits for a job that was cancelled, as the engine does."""
+        for other, job in enumerate(self.jobs):
+            if job.state == "waiting" and number in job.after:
+                job.state = "dead"
+                self._bury_waiting(other)
+
     # What jobs do
 
     def _handler(self, number: int) -> Iterator[None]:
@@ -226,45 +234,39 @@ class World:
 
     def _advance(self, number: int) -> None:
         gone = set()
-        for step, facts in enumerate(self.steps):
-            job = self.undo_of[step] if facts.state.is_being_undone else self.job_of[step]
-            if self.jobs[job].state in ("dead", "cancelled"):
+        for step in range(len(self.steps)):
+            if self.jobs[self._job_of(step)].state in ("dead", "cancelled"):
                 gone.add(step)
-        found = group_decisions.next_change(self.group, self.steps, self.after, gone=gone)
         self.jobs[number].state = "done"
-        self.group = msgspec.structs.replace(self.group, state=found.state)
-        for step, state in found.steps.items():
+        self._carry_out(group_decisions.next_change(self.group, self.steps, self.after, gone=gone))
+
+    def _carry_out(self, change: GroupChange) -> None:
+        self.group = msgspec.structs.replace(self.group, state=change.state)
+        for step, state in change.steps.items():
             self.steps[step] = msgspec.structs.replace(self.steps[step], state=state)
-        if not found.only_deaths:
-            for one in self.watchers:
-                self._cancel(one)
-        for step in found.cancel:
+        for one in self.watchers[change.only_deaths :]:
+            self._cancel(one)
+        for step in change.cancel:
             self._cancel(self.job_of[step])
-        self._undo_anew(found.undo)
-        if found.watch:
-            self._watch(found)
+        for step in change.jobs:
+            self._cancel(self._job_of(step))
+        for step in change.jobs:
+            if self.jobs[self._job_of(step)].state == "cancelled":
+                self._bury_waiting(self._job_of(step))
+        for step in change.jobs:
+            made = self._add(Job(step, is_undo=self.steps[step].state.is_being_undone))
+            (self.undo_of if self.jobs[made].is_undo else self.job_of)[step] = made
+        for step, waits in change.jobs.items():
+            self.jobs[self._job_of(step)].after = {self._job_of(one) for one in waits}
+        watched = {self._job_of(one) for one in change.watch}
+        if watched:
+            react = self._add(Job(None, after_failed=set(watched)))
+            first = self.watchers[0] if change.only_deaths else self._add(Job(None, after=watched))
+            self.watchers = [first, react]
 
-    def _undo_anew(self, undo: dict[int, list[int]]) -> None:
-        for step in undo:
-            if step in self.undo_of:
-                self._cancel(self.undo_of[step])
-        for step in undo:
-            self.undo_of[step] = self._add(Job(step, is_undo=True))
-        for step, waits in undo.items():
-            self.jobs[self.undo_of[step]].after = {self.undo_of[one] for one in waits}
-
-    def _watch(self, found: group_decisions.GroupChange) -> None:
-        jobs = {
-            self.undo_of[one] if self.steps[one].state.is_being_undone else self.job_of[one]
-            for one in found.watch
-        }
-        if found.only_deaths:
-            self.watchers[1:] = [self._add(Job(None, after_failed=jobs))]
-        else:
-            self.watchers = [
-                self._add(Job(None, after=set(jobs))),
-                self._add(Job(None, after_failed=set(jobs))),
-            ]
+    def _job_of(self, step: int) -> int:
+        is_back = self.steps[step].state.is_being_undone and step in self.undo_of
+        return self.undo_of[step] if is_back else self.job_of[step]
 
     # What a person does
 
@@ -278,41 +280,27 @@ class World:
 
     def retry(self, step: int) -> bool:
         """Try a step again."""
-        facts = step_decisions.retried(self.group, self.steps[step])
-        if facts is None:
-            return False
-        self.steps[step] = facts
-        self.may_run_again.add(step)
-        if self.group.has_begun_irreversible:
-            failed = any(one.state.is_failed for one in self.steps)
-            state = GroupState.STUCK if failed else GroupState.RUNNING
-            self.jobs[self.job_of[step]].state = "waiting"
-        else:
-            state = GroupState.UNDOING
-            states = [one.state for one in self.steps]
-            self._undo_anew(group_decisions.undo_anew(states, self.after, step))
-        self.group = msgspec.structs.replace(self.group, state=state)
-        if state is GroupState.UNDOING:
-            watch = [n for n, one in enumerate(self.steps) if one.state.is_being_undone]
-            for one in self.watchers:
-                self._cancel(one)
-            self._watch(group_decisions.GroupChange(state=state, watch=watch))
-        return True
+        is_retried = self._decide(step, step_decisions.retried(self.group, self.steps[step]))
+        if is_retried:
+            self.may_run_again.add(step)
+        return is_retried
 
     def skip(self, step: int) -> bool:
         """Leave a step as it is."""
-        facts = step_decisions.skipped(self.group, self.steps[step])
+        return self._decide(step, step_decisions.skipped(self.group, self.steps[step]))
+
+    def drop(self) -> None:
+        """Drop all dead letters, which buries what waits for them."""
+        for number, job in enumerate(self.jobs):
+            if job.state == "dead":
+                job.state = "cancelled"
+                self._bury_waiting(number)
+
+    def _decide(self, step: int, facts: StepFacts | None) -> bool:
         if facts is None:
             return False
         self.steps[step] = facts
-        states = [one.state for one in self.steps]
-        if self.group.has_begun_irreversible:
-            failed = any(one.state.is_failed for one in self.steps)
-            state = GroupState.STUCK if failed else GroupState.RUNNING
-            self.jobs[self.job_of[step]].state = "waiting"
-        else:
-            state = group_decisions.state_of_undo(states)
-        self.group = msgspec.structs.replace(self.group, state=state)
+        self._carry_out(group_decisions.decided(self.group, self.steps, self.after, step))
         return True
 
     # Nature

@@ -25,6 +25,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     pivot: str | None
     paused_by: str | None
     paused_at: datetime | None
+    paused_but: int | None  # a step that is tried all the same
     reason: str | None
     steps: int
     finish: str | None
@@ -40,6 +41,12 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
             has_begun_irreversible=self.pivot is not None,
             is_paused=self.paused_by is not None,
         )
+
+    def facts_of(self, step: int) -> GroupFacts:
+        """The group as decisions about one of its steps see it."""
+        if self.paused_but != step:
+            return self.facts
+        return msgspec.structs.replace(self.facts, is_paused=False)
 
     def view(self, ended: int) -> GroupView:
         """The group as a person sees it. ``ended``: how many of its steps have."""
@@ -157,6 +164,7 @@ class NewState(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     number: int
     state: StepState
+    job: str | None = None
     undo_job: str | None = None
     error: str | None = None
 

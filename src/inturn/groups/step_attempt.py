@@ -156,7 +156,7 @@ class StepAttempt:
 
     def next_move(self, group: GroupRow) -> Move:
         """Say what comes next."""
-        return step_decisions.next_move(group.facts, self.row.facts)
+        return step_decisions.next_move(group.facts_of(self.number), self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
         """Write down, before it does, that the step begins."""

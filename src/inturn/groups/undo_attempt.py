@@ -19,7 +19,7 @@ class UndoAttempt(StepAttempt):
         return self.row.undo_job
 
     def next_move(self, group: GroupRow) -> Move:
-        return step_decisions.next_undo(group.facts, self.row.facts)
+        return step_decisions.next_undo(group.facts_of(self.number), self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
         begun = step_decisions.undo_begun(self.row.facts)

@@ -8,6 +8,7 @@ create table groups.groups (
   pivot text,
   paused_by text,
   paused_at timestamptz,
+  paused_but integer,
   reason text,
   steps integer not null,
   finish text,
