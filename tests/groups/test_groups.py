@@ -13,7 +13,8 @@ from uuid import UUID
 import pytest
 
 from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker, command
-from inturn.groups.model import GroupState, Node
+from inturn.groups.files import read_text
+from inturn.groups.model import CONCURRENCY_DEFAULT, GroupState, Node
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
@@ -384,6 +385,32 @@ async def test_a_dead_step_and_a_slow_node_stop_their_own_group_only(
     assert (await jobs.result(other)).state is GroupState.DONE
 
 
+async def test_a_node_that_hangs_leaves_others_their_turn(app: App, jobs: Jobs) -> None:
+    """Its steps take no more of a worker's slots than it may run at once (000-26)."""
+    hang = asyncio.Event()
+
+    @app.job
+    async def wait() -> None:
+        await hang.wait()
+
+    async with app.group("hung") as hung:
+        for number in range(30):
+            hung.step(str(number), node="n1", do=wait.call(), irreversible=True)
+    async with jobs.working(concurrency=20):
+
+        async def is_full() -> bool:
+            rows = await app.groups.of_node("n1")
+            return sum(row.state == "running" for row in rows) == CONCURRENCY_DEFAULT
+
+        await until(is_full)
+        async with app.group("other") as other:
+            jobs.step(other, "b", "n2")
+        assert (await other.result(timeout=SECONDS_MAX)).state is GroupState.DONE
+        assert (await app.groups.get("hung")).state is GroupState.RUNNING
+        hang.set()
+        assert (await hung.result(timeout=SECONDS_MAX)).state is GroupState.DONE
+
+
 async def test_a_dead_step_of_an_undone_group_does_nothing_when_it_is_retried(
     app: App, jobs: Jobs, nodes: Nodes
 ) -> None:
@@ -486,7 +513,7 @@ async def test_what_is_refused_leaves_the_queues_of_nodes_as_they_are(app: App, 
     nodes = {"n1": Node(name="n1", concurrency=7)}
     with pytest.raises(BadInput, match="'mine' is running"):
         await app.groups.submit(group.definition(), nodes=nodes)
-    assert (await (await app.lend()).settings())["node:n1"].running_max is None
+    assert (await (await app.lend()).settings())["node:n1"].running_max == CONCURRENCY_DEFAULT
     assert (await jobs.result(group)).state is GroupState.DONE
 
 
@@ -509,7 +536,13 @@ async def test_a_worker_serves_nodes_that_came_after_it_began(app: App) -> None:
     await early.close()
 
 
-async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jobs) -> None:
+MOVED = "{group: third, steps: {a: {node: moved, do: {run: [x]}, irreversible: true}}}"
+
+
+async def test_a_node_keeps_its_address_while_a_group_uses_it(
+    app: App, jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that declares another one works on; what is paused or stuck holds no address."""
     app.node("moved", "sqlite:///here.db")
     async with app.group("user") as group:
         jobs.step(group, "a", "moved")
@@ -520,9 +553,21 @@ async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jo
     late.step(again, "a", "moved")
     with pytest.raises(BadInput, match="has another address in this store, which group 'user'"):
         await again.submit()
+    worker = Worker(later, sweep_seconds=0.5)  # it works on all the same, where the group is
+    working = asyncio.create_task(worker.run())
     assert (await jobs.result(group)).state is GroupState.DONE
+    worker.stop()
+    await working
+    assert [node.address for node in (await app.groups.rows_of("user"))[2]] == ["sqlite:///here.db"]
+    assert "node 'moved' keeps the address it has in the store, for group 'user'" in caplog.text
     await again.submit()
+    await later.groups.pause("again")
+    last = App(app.url)
+    last.node("moved", "sqlite:///elsewhere.db")
+    await app.groups.submit(read_text(MOVED).definition, nodes=last.groups.nodes)
+    assert (await app.groups.rows_of("again"))[2][0].address == "sqlite:///elsewhere.db"
     await later.close()
+    await last.close()
 
 
 async def test_a_worker_without_the_job_of_a_step_leaves_it_to_others(

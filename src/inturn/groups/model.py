@@ -15,6 +15,8 @@ EDGES_MAX = 500_000  # pairs of a step and one that it comes after
 NAME_CHARS_MAX = 200
 TEXT_CHARS_MAX = 1024 * 1024  # of an action
 CONCURRENCY_MAX = 10_000
+CONCURRENCY_DEFAULT = 10  # of a node: one that hangs leaves a worker slots for the others
+UNDO_ATTEMPTS_DEFAULT = 100  # of a built-in action: with the pauses between them, some hours
 TIMEOUT_SECONDS_DEFAULT = 60.0  # of a built-in action
 
 
@@ -125,7 +127,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     address: str | None = None
-    concurrency: int | None = None
+    concurrency: int = CONCURRENCY_DEFAULT
     local: bool = False
 
 
@@ -170,6 +172,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     attempts_max: int
     undo_attempts: int = 0
+    undo_attempts_max: int
     irreversible: bool = False
     answer: str | None = None  # of the last verify
     error: str | None = None

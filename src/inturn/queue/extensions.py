@@ -81,7 +81,7 @@ class ExtensibleApp:
         name: str,
         address: str | None = None,
         *,
-        concurrency: int | None = None,
+        concurrency: int = 10,
         local: bool = False,
     ) -> Node:
         """Declare a node that steps of groups run on: ``app.node("pg1", "postgresql://…")``.
