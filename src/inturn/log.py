@@ -190,6 +190,12 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     )
 
 
+def log_later(worker: str, kind: str, job: UUID, reason: str, seconds: float) -> None:
+    """Say that a job asked to come later, and that this is no failure."""
+    said = "worker %s: job %s (%s) comes again in %.1f s: %s"
+    logging.getLogger(WORKER).debug(said, worker, job, kind, seconds, reason)
+
+
 def log_node_kept(node: str, group: str, state: str) -> None:
     """Say that the steps of a node run elsewhere than where the app declares it."""
     logging.getLogger(WORKER).warning(

@@ -25,6 +25,8 @@ from inturn.store.store import Store
 
 LOOK_SECONDS_MIN = 0.5
 LOOK_SECONDS_MAX = 15.0
+PAUSED_SECONDS_MIN = 2.0
+PAUSED_SECONDS_MAX = 30.0
 ELSEWHERE_SECONDS = 2.0
 RECORD_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 """How long to wait before what happened is written down again, when the store did not answer."""
@@ -138,9 +140,9 @@ class StepAttempt:
             assert group.paused_at is not None
             now = await self.app.run(lambda store: store.now())
             waited = (now - group.paused_at).total_seconds()
-            raise RetryLater(
-                after=_between(waited), reason=f"group {group.name!r} is paused", counted=False
-            )
+            after = min(max(waited, PAUSED_SECONDS_MIN), PAUSED_SECONDS_MAX)
+            reason = f"group {group.name!r} is paused"
+            raise RetryLater(after=after, reason=reason, counted=False)
         return move, f"group {group.name!r} is {group.state}, and this step {self.row.state}"
 
     def check_jobs(self, needed: Collection[str]) -> None:
