@@ -13,8 +13,9 @@ from uuid import UUID
 import pytest
 
 from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker, command
+from inturn.groups import records
 from inturn.groups.files import read_text
-from inturn.groups.model import CONCURRENCY_DEFAULT, GroupState, Node
+from inturn.groups.model import CONCURRENCY_DEFAULT, GroupState, Node, Step
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
@@ -176,6 +177,23 @@ async def test_a_step_whose_attempts_are_spent_fails(app: App, jobs: Jobs, nodes
     assert result.state is GroupState.UNDONE
     assert states(result) == {"a": "undone", "b": "not_applied"}
     assert nodes.effects() == ["do a", "do b", "do b", "do b", "undo a"]
+
+
+async def test_a_step_whose_worker_died_is_explained(app: App, jobs: Jobs, nodes: Nodes) -> None:
+    """Nobody can tell how far it came, for it has no verify."""
+    async with app.group("died") as group:
+        jobs.step(group, "a")
+    async with app.transaction() as t:
+        begun = {"state": "running", "attempts": 1, "token": 0, "now": None}
+        await t.run(records.BEGIN_STEP, id=group.id, number=0, **begun)
+    said = await app.groups.explain("died", "a")
+    assert "is running, attempt 1 of 3; if its worker dies, nobody can tell" in said
+    assert "No living worker serves node 'n1': start one" in said
+    result = await jobs.result(group)
+    died = "its worker died, and nobody can tell how far it came"
+    assert (result.state, result.reason) == ("undone", f"step 'a' failed: {died}")
+    assert result.steps[0].error == died
+    assert nodes.done == ["undo a"]
 
 
 async def test_an_idempotent_step_is_tried_again_when_nobody_can_tell(
@@ -528,6 +546,9 @@ async def test_a_worker_serves_nodes_that_came_after_it_began(app: App) -> None:
 
     await until(has_begun)
     app.node("new")
+    step = Step(name="a", node="new", do=command("true"), attempts=1, undo_attempts=1)
+    [said] = await app.groups.unserved([step])
+    assert said.startswith("No living worker serves node 'new' yet; one of all queues will within")
     async with app.group("first") as group:
         group.step("a", node="new", do=command("true"), irreversible=True)
     assert (await group.result(timeout=SECONDS_MAX)).state is GroupState.DONE

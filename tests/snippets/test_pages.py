@@ -38,8 +38,8 @@ def follow(text: str, folder: Path) -> int:
     for language, body in blocks(text):
         if language == "python":
             compiled(body)
-            if name := re.match(r"# (\w+\.py)\n", body):
-                (folder / name[1]).write_text(body)
+        if name := re.match(r"# (\w+\.(py|yaml))\n", body):
+            (folder / name[1]).write_text(body)
         if language != "console":
             continue
         for line in body.splitlines():

@@ -38,7 +38,8 @@ async def advance(app: App, ctx: Context, group_id: str) -> None:
         gone = {
             step.number: state
             for step in steps
-            if (job := _current_job(step)) is not None
+            if not step.state.is_failed
+            and (job := _current_job(step)) is not None
             and (state := ended.get(job)) in (JobState.DEAD, JobState.CANCELLED)
         }
         change = next_change(

@@ -85,6 +85,9 @@ class StepState(StrEnum):
         return self in (StepState.APPLIED, StepState.SKIPPED)
 
 
+NOT_UNDONE = (StepState.NOT_UNDONE, StepState.UNDO_SKIPPED)
+
+
 class Sql(msgspec.Struct, frozen=True, tag="sql"):
     """SQL statements for a PostgreSQL or SQLite node, which run in one transaction."""
 
@@ -203,6 +206,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why it does not go forward any more
     step_count: int
     ended: int  # steps whose way forward, or back, has ended
+    not_undone_count: int = 0  # of them, those that could not be undone, or were left as they are
     created_at: datetime
     ended_at: datetime | None = None
 

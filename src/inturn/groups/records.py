@@ -48,15 +48,19 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
             return self.facts
         return msgspec.structs.replace(self.facts, is_paused=False)
 
-    def view(self, ended: int) -> GroupView:
-        """The group as a person sees it. ``ended``: how many of its steps have."""
-        return GroupView(**_shared(self, GroupView) | {"step_count": self.steps, "ended": ended})
+    def view(self, ended: int, not_undone: int) -> GroupView:
+        """The group as a person sees it, with how many of its steps have ended, and how many could
+        not be undone or were left as they are.
+        """
+        counted = {"step_count": self.steps, "ended": ended, "not_undone_count": not_undone}
+        return GroupView(**_shared(self, GroupView) | counted)
 
 
 class ListedGroupRow(GroupRow, frozen=True, kw_only=True):
     """A group in a list."""
 
     ended: int
+    not_undone: int
 
 
 class FactsRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,9 +174,10 @@ class NewState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How many steps of a group have ended."""
+    """How many steps of a group have ended, and how many of them are not undone."""
 
     ended: int
+    not_undone: int
 
 
 class Depth(msgspec.Struct, frozen=True):
