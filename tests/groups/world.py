@@ -22,6 +22,28 @@ class BrokenRule(AssertionError):
     """A promise of groups was broken; says which."""
 
 
+def random_graph(
+    random: Random, *, irreversible: bool = True
+) -> tuple[list[list[int]], list[StepFacts]]:
+    """Return some steps, and which each comes after."""
+    count = random.randint(1, 9)
+    after = [
+        sorted(random.sample(range(number), min(number, random.randint(0, 3))))
+        for number in range(count)
+    ]
+    steps = [
+        StepFacts(
+            attempts_max=random.randint(1, 3),
+            undo_attempts_max=random.randint(1, 3),
+            has_verify=random.random() < 0.6,
+            idempotent=random.random() < 0.5,
+            irreversible=irreversible and random.random() < 0.08,
+        )
+        for _ in range(count)
+    ]
+    return after, steps
+
+
 @dataclass
 class Job:
     step: int | None  # None: it looks at the whole group
@@ -233,12 +255,12 @@ class World:
         self.jobs[job].state, self.jobs[job].at = "waiting", self.now + seconds
 
     def _advance(self, number: int) -> None:
-        gone = set()
+        dead = set()
         for step in range(len(self.steps)):
             if self.jobs[self._job_of(step)].state in ("dead", "cancelled"):
-                gone.add(step)
+                dead.add(step)
         self.jobs[number].state = "done"
-        self._carry_out(group_decisions.next_change(self.group, self.steps, self.after, gone=gone))
+        self._carry_out(group_decisions.next_change(self.group, self.steps, self.after, dead=dead))
 
     def _carry_out(self, change: GroupChange) -> None:
         self.group = msgspec.structs.replace(self.group, state=change.state)

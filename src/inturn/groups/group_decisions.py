@@ -32,28 +32,28 @@ class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_change(
-    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, *, gone: Collection[int] = ()
+    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, *, dead: Collection[int] = ()
 ) -> GroupChange:
     """Look at a whole group, and say what is to be done.
 
-    ``gone``: steps whose jobs ended without a word: buried by the engine after crashes, cancelled
-    or dropped by a person.
+    ``dead``: steps whose jobs ended and wrote nothing down: the engine buried them after crashes,
+    or a person cancelled or dropped them.
     """
     states = [step.state for step in steps]
     if group.state in (GroupState.DONE, GroupState.UNDONE):
         return GroupChange(state=group.state)
     doubtful = {number for number, step in enumerate(steps) if step.is_doubtful}
     if group.state is GroupState.STOPPING:
-        return _stop(states, after, gone, doubtful)
+        return _stop(states, after, dead, doubtful)
     if not group.goes_forward:
-        return _undo_on(states, after, gone)
+        return _undo_on(states, after, dead)
     changed = {}
     waiting = set[int]()
     for number in in_order(after):
         state = states[number]
         if _is_held(number, states, after, waiting):
             waiting.add(number)
-        elif number in gone and not _has_ended(state):
+        elif number in dead and not _has_ended(state):
             may_be_there = state.is_uncertain or number in doubtful
             states[number] = changed[number] = (
                 StepState.POSSIBLY_APPLIED if may_be_there else StepState.NOT_APPLIED
@@ -115,7 +115,7 @@ def _followers(after: Graph, number: int) -> set[int]:
 def _stop(
     states: list[StepState],
     after: Graph,
-    gone: Collection[int],
+    dead: Collection[int],
     doubtful: Collection[int],
     changed: dict[int, StepState] | None = None,
 ) -> GroupChange:
@@ -130,7 +130,7 @@ def _stop(
             if number in doubtful:  # it was to be tried again
                 changed[number] = StepState.POSSIBLY_APPLIED
                 to_undo.append(number)
-        elif state.is_uncertain and number not in gone:
+        elif state.is_uncertain and number not in dead:
             watch.append(number)
         elif state.is_uncertain:
             changed[number] = StepState.POSSIBLY_APPLIED
@@ -152,9 +152,9 @@ def _stop(
     )
 
 
-def _undo_on(states: list[StepState], after: Graph, gone: Collection[int]) -> GroupChange:
+def _undo_on(states: list[StepState], after: Graph, dead: Collection[int]) -> GroupChange:
     """Go on with an undo: past those that died, to its end."""
-    changed = {number: StepState.NOT_UNDONE for number in gone if states[number].is_being_undone}
+    changed = {number: StepState.NOT_UNDONE for number in dead if states[number].is_being_undone}
     states = [changed.get(number, state) for number, state in enumerate(states)]
     watch = [number for number, state in enumerate(states) if state.is_being_undone]
     if not watch:

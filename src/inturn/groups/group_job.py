@@ -1,4 +1,4 @@
-"""The job that advances a group: when all has ended, or a step's job died unheard."""
+"""The job that advances a group: when all has ended, or a step's job died before it said how."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def advance(app: App, ctx: Context, group_id: str) -> None:
             return
         [group] = rows
         steps = await t.run(records.FACTS, id=group_id)
-        gone = {
+        dead = {
             step.number: state
             for step in steps
             if not step.state.is_failed
@@ -46,12 +46,12 @@ async def advance(app: App, ctx: Context, group_id: str) -> None:
             group.facts,
             [step.facts for step in steps],
             [step.after for step in steps],
-            gone=gone,
+            dead=dead,
         )
         errors = {
-            number: f"its job was {gone[number]}"
+            number: f"its job was {dead[number]}"
             for number, state in change.steps.items()
-            if number in gone and state is not StepState.CANCELLED
+            if number in dead and state is not StepState.CANCELLED
         }
         await carry_out(app, t, group, steps, change, ended=ended, errors=errors, this=ctx.id)
 
@@ -135,7 +135,7 @@ async def carry_out(
 def watcher_jobs(
     group: str, finish: UUID | None, react: UUID, ended: Iterable[UUID], watched: Iterable[UUID]
 ) -> list[NewJob]:
-    """Return the jobs that look at a group when jobs have ended, and when one died unheard."""
+    """Return the jobs that look at a group: when jobs have ended, and when one has died."""
 
     def look_job(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
         return NewJob(

@@ -284,7 +284,7 @@ class StepAttempt:
         return True
 
     def outcome(self, group: GroupRow | None, row: StepRow, seen: Seen) -> Outcome:
-        """Say what something that happened leads to."""
+        """Say what follows from what happened."""
         standing = _ANY if group is None else group.facts
         return step_decisions.after(standing, row.facts, seen.happened)
 
