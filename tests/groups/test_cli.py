@@ -98,7 +98,9 @@ def test_a_group_goes_its_way_by_commands(shell: Shell) -> None:
 def test_a_stuck_group_is_retried_and_skipped_by_commands(shell: Shell) -> None:
     for name in ("three.no", "two.keep", "one.keep"):
         (shell.folder / name).touch()
-    shell.groups("apply", "files.yaml")
+    said = shell.groups("apply", "files.yaml", "--wait", "10ms", code=1)
+    assert "No living worker serves node 'left'" in said
+    assert "'files' is running after 0.01 s" in said
     shell.groups("pause", "files", "--by", "ann")
     assert "paused by ann" in shell.groups("show", "files")
     assert "The group is paused by ann" in shell.groups("explain", "files", "one")
