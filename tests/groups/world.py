@@ -120,9 +120,9 @@ class World:
         job = self.jobs[number]
         if self.random.random() < 0.15 * self.trouble:  # its worker dies
             del self.running[number]
-            if job.step in self.acting and not job.is_undo:
+            if job.step in self.acting:
                 self.acting.discard(job.step)
-                if self.random.random() < 0.5:
+                if not job.is_undo and self.random.random() < 0.5:
                     self.coming[job.step] = self.now + 5.0  # what it has started runs on
             is_buried = job.step is not None and self.random.random() < 0.1  # after many deaths
             job.state = "dead" if is_buried else "waiting"
@@ -169,16 +169,10 @@ class World:
             yield
             self._advance(number)
         else:
-            yield from self._undo(number, job.step) if job.is_undo else self._do(number, job.step)
+            yield from self._attempt(number, job.step, is_undo=job.is_undo)
 
-    def _do(self, job: int, step: int) -> Iterator[None]:
-        move = step_decisions.next_move(self.group, self.steps[step])
-        if move is Move.NOTHING:
-            self.jobs[job].state = "done"
-            return
-        if move is Move.LATER:
-            self._later(job, 1.0)
-            return
+    def _attempt(self, job: int, step: int, *, is_undo: bool) -> Iterator[None]:
+        move = self._next_move(job, step, is_undo=is_undo)
         if move is Move.CONFIRM:
             for before in self.after[step]:
                 if not self.steps[before].has_verify:
@@ -189,58 +183,41 @@ class World:
                     failed = happened is Happened.ASK_FAILED
                     self._settle(job, step, happened if failed else Happened.UNCONFIRMED)
                     return
-            if step_decisions.next_move(self.group, self.steps[step]) is not Move.CONFIRM:
-                self.jobs[job].state = "done"
-                return
-            self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
-        happened = Happened.RAISED
-        if move is not Move.ASK:
-            self.steps[step] = step_decisions.begun(self.steps[step])
+            if self._next_move(job, step, is_undo=False) is Move.CONFIRM:
+                self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
+                move = Move.RUN
+        if move not in (Move.RUN, Move.ASK):
+            self.jobs[job].state = "done"
+            return
+        if move is Move.RUN:
+            begun = step_decisions.undo_begun if is_undo else step_decisions.begun
+            self.steps[step] = begun(self.steps[step])
             self.acting.add(step)
             yield
             self.acting.discard(step)
-            happened = self._act(step)
+            happened = self._act_undo(step) if is_undo else self._act(step)
             yield
             if self._settle(job, step, happened):
                 return
         yield
         self._settle(job, step, self._asked(step))
 
+    def _next_move(self, job: int, step: int, *, is_undo: bool) -> Move:
+        if self._job_of(step) != job:
+            return Move.NOTHING
+        decide = step_decisions.next_undo if is_undo else step_decisions.next_move
+        return decide(self.group, self.steps[step])
+
     def _settle(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = step_decisions.after(self.group, self.steps[step], happened)
+        """Write down what happened; say whether the attempt has ended."""
+        if self.jobs[job].is_undo:
+            outcome = step_decisions.after_undo(self.steps[step], happened)
+        else:
+            outcome = step_decisions.after(self.group, self.steps[step], happened)
         self.steps[step] = outcome.facts
         if outcome.group is not None:
             self.group = msgspec.structs.replace(self.group, state=outcome.group)
-        return self._job_then(job, outcome.then)
-
-    def _undo(self, job: int, step: int) -> Iterator[None]:
-        if self.undo_of.get(step) != job:
-            self.jobs[job].state = "done"
-            return
-        move = step_decisions.next_undo(self.group, self.steps[step])
-        if move is Move.NOTHING:
-            self.jobs[job].state = "done"
-            return
-        if move is Move.LATER:
-            self._later(job, 1.0)
-            return
-        if move is Move.RUN:
-            self.steps[step] = step_decisions.undo_begun(self.steps[step])
-            yield
-            happened = self._act_undo(step)
-            yield
-            if self._settle_undo(job, step, happened):
-                return
-        yield
-        self._settle_undo(job, step, self._asked(step))
-
-    def _settle_undo(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = step_decisions.after_undo(self.steps[step], happened)
-        self.steps[step] = outcome.facts
-        return self._job_then(job, outcome.then)
-
-    def _job_then(self, job: int, then: Then) -> bool:
-        match then:
+        match outcome.then:
             case Then.ASK:
                 return False
             case Then.DONE:
@@ -248,11 +225,9 @@ class World:
             case Then.BURY:
                 self.jobs[job].state = "dead"
             case _:
-                self._later(job, self.random.choice([0.0, 2.0]))
+                pause = self.random.choice([0.0, 2.0])
+                self.jobs[job].state, self.jobs[job].at = "waiting", self.now + pause
         return True
-
-    def _later(self, job: int, seconds: float) -> None:
-        self.jobs[job].state, self.jobs[job].at = "waiting", self.now + seconds
 
     def _advance(self, number: int) -> None:
         dead = set()
