@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -253,9 +254,14 @@ def new_step(group: str, number: int, step: Step, job: str) -> NewStep:
     )
 
 
-def _shared(row: object, view: type[msgspec.Struct]) -> dict[str, Any]:
+def _shared(row: msgspec.Struct, view: type[msgspec.Struct]) -> dict[str, Any]:
     """Return what a view has in common with the row it shows."""
-    return {name: getattr(row, name) for name in view.__struct_fields__ if hasattr(row, name)}
+    return {name: getattr(row, name) for name in _names_shared(type(row), view)}
+
+
+@cache
+def _names_shared(row: type[msgspec.Struct], view: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in view.__struct_fields__ if hasattr(row, name))
 
 
 _decode_step = msgspec.json.Decoder(Step).decode
