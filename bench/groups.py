@@ -1,8 +1,8 @@
 """Groups beside plain jobs of the engine: ``python -m bench.groups [--layers 100] [--wide 100]``.
 
 The same graph twice, in layers, each step after three of the layer before: as jobs with ``after``,
-and as a group whose steps call a job that does nothing, on four nodes that run a whole layer at
-once. One worker of this process runs both.
+and as a group whose steps call a job that does nothing, on four nodes without a limit. One worker
+of this process runs both.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def submit_alone(url: str, layers: int, wide: int) -> None:
         """Nothing."""
 
     for node in range(4):
-        app.node(f"n{node}", concurrency=wide)
+        app.node(f"n{node}", concurrency=None)
     async with app:
         await app.groups.list()
         before = peak_mb()
@@ -110,7 +110,7 @@ async def grouped(url: str, layers: int, wide: int) -> dict[str, float]:
         """Nothing."""
 
     for node in range(4):
-        app.node(f"n{node}", concurrency=wide)
+        app.node(f"n{node}", concurrency=None)
     async with app:
         began = time.perf_counter()
         group = build(app, work, layers, wide)
@@ -138,7 +138,7 @@ async def next_step(url: str) -> list[float]:
             gaps.append(time.perf_counter() - ended)
         ended = time.perf_counter()
 
-    app.node("n")
+    app.node("n", concurrency=None)
     group = app.group("chain")
     for number in range(CHAIN):
         after = [str(number - 1)] if number else []

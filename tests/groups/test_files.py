@@ -25,6 +25,7 @@ group: move-users
 nodes:
   east: {address: "postgresql://${PG_USER}@east/db", concurrency: 2}
   west: postgresql://west/db
+  south: {concurrency: null}
   web: https://api.example
 steps:
   table:
@@ -52,7 +53,7 @@ steps:
 def test_a_file_is_a_group() -> None:
     found = read_text(FILE, app)
     assert found.definition.name == "move-users"
-    assert found.nodes["east"].concurrency == 2
+    assert [found.nodes[n].concurrency for n in ("east", "west", "south")] == [2, 10, None]
     assert found.nodes["east"].address == "postgresql://${PG_USER}@east/db"
     table, fill, tell, clean = found.definition.steps
     assert table.do == Sql("create table users (id int)")

@@ -116,7 +116,8 @@ def _node(name: str, said: Any) -> Node:
         raise BadInput(f"{where} is an address, or address and concurrency; not {shown(said)}.")
     _check_members(where, said, allowed=("address", "concurrency", "local"))
     concurrency = said.get("concurrency", CONCURRENCY_DEFAULT)
-    check_whole(f"concurrency of {where}", concurrency, 1, CONCURRENCY_MAX)
+    if concurrency is not None:
+        check_whole(f"concurrency of {where}", concurrency, 1, CONCURRENCY_MAX)
     return Node(
         name=name,
         address=None if said.get("address") is None else _text(where, said["address"]),
@@ -229,8 +230,9 @@ def _limits_written(step: Step) -> dict[str, Any]:
 
 
 def _node_written(node: Node) -> Any:
-    concurrency = None if node.concurrency == CONCURRENCY_DEFAULT else node.concurrency
-    return _without_defaults(address=node.address, concurrency=concurrency, local=node.local)
+    found = _without_defaults(address=node.address, local=node.local)
+    is_default = node.concurrency == CONCURRENCY_DEFAULT
+    return found if is_default else found | {"concurrency": node.concurrency}
 
 
 def _action_written(action: Action) -> dict[str, Any]:

@@ -104,18 +104,19 @@ class Groups(GroupsOperations):
         name: str,
         address: str | None = None,
         *,
-        concurrency: int = CONCURRENCY_DEFAULT,
+        concurrency: int | None = CONCURRENCY_DEFAULT,
         local: bool = False,
     ) -> Node:
         """Declare a node: ``app.node("pg1", "postgresql://…", concurrency=2)``.
 
         Without an address where only jobs of the app run there. ``${NAME}`` in an address is read
         from the environment where the worker runs, ``${file:/path}`` from a file. ``concurrency``:
-        how many steps run there at once, over all workers. ``local``: only workers that were
-        started for it, ``inturn work --node NAME``, serve it.
+        how many steps run there at once, over all workers; None: no limit. ``local``: only
+        workers that were started for it, ``inturn work --node NAME``, serve it.
         """
         check_name("node", name, bounds.QUEUE_CHARS_MAX - len(queue_of("")))
-        check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
+        if concurrency is not None:
+            check_whole("concurrency", concurrency, 1, CONCURRENCY_MAX)
         node = Node(name=name, address=address, concurrency=concurrency, local=local)
         if self.nodes.setdefault(name, node) != node:
             raise BadInput(f"node {name!r} is declared twice, and not alike: rename one.")

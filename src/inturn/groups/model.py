@@ -125,12 +125,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Where steps run: a name, an address, how many run there at once over all workers.
 
     ``address`` is kept as it was written: ``${NAME}`` in it is read where the worker runs.
-    ``local``: only workers that were started for it serve it.
+    ``concurrency`` None: as many as the workers have slots. ``local``: only workers that were
+    started for it serve it.
     """
 
     name: str
     address: str | None = None
-    concurrency: int = CONCURRENCY_DEFAULT
+    concurrency: int | None = CONCURRENCY_DEFAULT
     local: bool = False
 
 

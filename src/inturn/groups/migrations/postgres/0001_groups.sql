@@ -61,6 +61,6 @@ create index groups_step_unfinished on groups.step (node) where state in
 create table groups.node (
   name text primary key,
   address text,
-  concurrency integer not null,
+  concurrency integer,
   local boolean not null default false
 );
