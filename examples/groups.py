@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import textwrap
 import time
 
 import inturn
@@ -59,7 +60,7 @@ def group_of_six_steps() -> inturn.Group:
         do=sql("create index if not exists by_name on users (name)"),
         undo=sql("drop index if exists by_name"),
         idempotent=True,
-        after=[table],
+        after=[rows],
     )
     switch = group.step(
         "switch",
@@ -67,13 +68,14 @@ def group_of_six_steps() -> inturn.Group:
         do=sql("update placement set node = 'east' where name = 'users'"),
         undo=sql("update placement set node = 'west' where name = 'users'"),
         verify=sql("select node = 'east' from placement where name = 'users'"),
-        after=[rows, index],
+        after=[index],
     )
     quota = group.step(
         "quota",
         node="router",
-        do=sql("update quota set used = used + 1 where node = 'east'"),  # east is full: it fails
-        undo=sql("update quota set used = used - 1 where node = 'east'"),
+        do=sql("insert into quota select 'users', count(*) + 1 from quota"),  # it is full: it fails
+        undo=sql("delete from quota where name = 'users'"),
+        verify=sql("select count(*) from quota where name = 'users'"),
         after=[switch],
     )
     group.step("drop", node="west", do=sql("drop table users"), irreversible=True, after=[quota])
@@ -87,8 +89,8 @@ def make_databases() -> None:
         "east": "",
         "router": "create table placement (name text, node text);"
         "insert into placement values ('users', 'west');"
-        "create table quota (node text, used integer check (used <= 3));"
-        "insert into quota values ('east', 3);",
+        "create table quota (name text, place integer check (place <= 3));"
+        "insert into quota values ('orders', 1), ('mails', 2), ('carts', 3);",
     }
     for name, text in tables.items():
         with sqlite3.connect(f"{name}.db") as database:
@@ -109,6 +111,27 @@ async def until_rows_are_copied() -> None:
         await asyncio.sleep(0.05)
 
 
+async def follow(group: inturn.Group) -> inturn.GroupResult:
+    """Print what happens as it happens, until the group has ended."""
+    result, told = None, set()
+    while result is None:
+        if (await app.groups.get(group.id)).state in ("done", "undone", "stuck"):
+            result = await group.result()
+        happened = []
+        for step in await app.groups.steps(group.id):
+            failed = step.state in ("not_applied", "possibly_applied")
+            happened += [
+                (step.ended_at, "failed" if failed else "applied", step.name, step.node),
+                (step.undo_ended_at, "undone", step.name, step.node),
+            ]
+        for _, what, name, node in sorted(one for one in happened if one[0] is not None):
+            if (what, name) not in told:
+                told.add((what, name))
+                print(f"  {name:8} on {node:8} {what}")
+        await asyncio.sleep(0.05)
+    return result
+
+
 async def main() -> None:
     make_databases()
     async with app:
@@ -119,13 +142,12 @@ async def main() -> None:
         print("a worker was killed while it copied; another goes on")
         worker = start_worker()
         try:
-            result = await group.result(timeout=60)
+            async with asyncio.timeout(60):
+                result = await follow(group)
         finally:
             worker.terminate()
             worker.wait()
-    print(f"{group.name} is {result.state}, for {result.reason}")
-    for step in result.steps:
-        print(f"  {step.name:8} on {step.node:8} {step.state}")
+    print(textwrap.fill(f"{group.name} is {result.state}: {result.reason}", 78))
     for name, query in {
         "west": "select count(*) || ' users' from users",
         "east": "select count(*) || ' tables' from sqlite_master",

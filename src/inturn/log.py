@@ -203,6 +203,24 @@ def log_queues_unknown(worker: str, queues: Sequence[str]) -> None:
     )
 
 
+def log_later(worker: str, kind: str, job: UUID, reason: str, seconds: float) -> None:
+    """Say that a job asked to come later, and that this is no failure."""
+    said = "worker %s: job %s (%s) comes again in %.1f s: %s"
+    logging.getLogger(WORKER).debug(said, worker, job, kind, seconds, reason)
+
+
+def log_node_kept(node: str, group: str, state: str) -> None:
+    """Say that the steps of a node run elsewhere than where the app declares it."""
+    logging.getLogger(WORKER).warning(
+        "node %r keeps the address it has in the store, for group %r uses it and is %s; the app "
+        "declares another. It is taken when a worker starts after that group has ended, or while "
+        "it is paused or stuck.",
+        node,
+        group,
+        state,
+    )
+
+
 def log_counts(worker: str, done: int, failed: int, seconds: float) -> None:
     """Say how much a worker has done lately."""
     more = f", {failed:,} failed" if failed else ""

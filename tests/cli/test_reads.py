@@ -252,11 +252,11 @@ def test_an_empty_store_says_so(sqlite_cli: Cli) -> None:
 
 
 def _shape(value: Any) -> Any:
-    """Return the fields of a document, and of the first thing in each list in it."""
+    """Return the fields of a document, and of the first document in each list in it."""
     match value:
         case dict():
             return {name: _shape(one) for name, one in value.items()}
-        case [first, *_]:
+        case [dict() as first, *_]:
             return [_shape(first)]
         case _:
             return None

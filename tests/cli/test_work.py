@@ -153,7 +153,9 @@ def test_an_app_is_found_in_a_package(shop: Path) -> None:
         ("x = {}['a']", "other", "module 'other' cannot be imported: it raised KeyError."),
         ("import inturn\napp = inturn.App()", "other",
          "an App needs a store: .*INTURN_STORE, which `inturn work`'s --store sets as well."),
-        ("import inturn\napp = inturn.App('sqlite:///b.db')", "other", "other:app has no jobs"),
+        ("import inturn\napp = inturn.App('sqlite:///b.db')", "other",
+         r'other:app has no jobs.* group files alone, write app.extension\("groups"\)'),
+        ("import inturn\napp = inturn.App('sqlite:///b.db')\napp.extension('groups')", "other", ""),
         ("import inturn\napp = inturn.App('sqlite:///:memory:')", "other", "is in memory"),
     ],
 )  # fmt: skip

@@ -11,8 +11,7 @@ from collections import Counter
 from random import Random
 
 from inturn.groups.model import GroupState
-from inturn.groups.step_decisions import StepFacts
-from tests.groups.world import BrokenRule, World
+from tests.groups.world import BrokenRule, World, random_graph
 
 RETRIES_MAX = 50
 
@@ -20,28 +19,17 @@ RETRIES_MAX = 50
 def run_one(seed: int) -> list[str]:
     """Run a random group to its end; return what it went through."""
     random = Random(seed)
-    count = random.randint(1, 9)
-    after = [
-        sorted(random.sample(range(number), min(number, random.randint(0, 3))))
-        for number in range(count)
-    ]
-    steps = [
-        StepFacts(
-            attempts_max=random.randint(1, 3),
-            undo_attempts_max=random.randint(1, 3),
-            has_verify=random.random() < 0.6,
-            idempotent=random.random() < 0.5,
-            irreversible=random.random() < 0.08,
-        )
-        for _ in range(count)
-    ]
+    after, steps = random_graph(random)
     world = World(after, steps, random, trouble=random.choice([0.2, 0.5, 1.0]))
     ends = [world.run().value]
     world.trouble = 0.0
     for _ in range(RETRIES_MAX):
         if world.group.state is not GroupState.STUCK:
             break
-        for step in range(count):
+        if random.random() < 0.3:
+            world.drop()
+            world.run()
+        for step in range(len(steps)):
             (world.retry if random.random() < 0.6 else world.skip)(step)
         ends.append(f"then {world.run()}")
     if world.group.state is GroupState.DONE and world.ask_undo():

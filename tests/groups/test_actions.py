@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -17,8 +16,8 @@ import pytest
 from inturn import App, Reject, command, request, sql
 from inturn.groups import sql_nodes
 from inturn.groups.errors import ActionFailed, NothingDone
-from inturn.groups.model import GroupState
-from inturn.groups.perform import ask, perform, resolved
+from inturn.groups.model import GroupState, Step
+from inturn.groups.perform import ask, perform, resolved, still_runs
 from tests.groups.conftest import Jobs, states, until
 
 ODD = 'it\'s "odd" \\ back\\slash; -- no comment\nnew\tline € 漢字 🚀 \x01 $1 %s {x} :now'
@@ -82,6 +81,14 @@ async def value_of(url: str, query: str) -> Any:
         return await connection.fetchval(query)
     finally:
         await connection.close()
+
+
+def has_ended(pid: str) -> bool:
+    """Say whether a process has, although nobody may have asked how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 # SQL
@@ -156,13 +163,19 @@ async def test_undo_runs_on_the_node_the_step_ran_on(
         ("select 'running'", "running"),
         ("select 'cannot_tell'", "cannot_tell"),
         ("select 7", "applied"),
+        ("select 'failed'", None),
+        ("select ''", None),
     ],
 )
 async def test_sql_answers_by_its_first_value(
-    query: str, effect: str, postgres_url: str, tmp_path: Path
+    query: str, effect: str | None, postgres_url: str, tmp_path: Path
 ) -> None:
     for address in (postgres_url, f"sqlite:///{tmp_path / 'node.db'}"):
-        assert (await ask(CTX, sql(query), address, 10.0)).effect == effect
+        if effect is not None:
+            assert (await ask(CTX, sql(query), address, 10.0)).effect == effect
+            continue
+        with pytest.raises(ActionFailed, match="text must be one of applied, not_applied"):
+            await ask(CTX, sql(query), address, 10.0)
 
 
 async def test_sql_that_is_wrong_is_rejected_and_its_transaction_is_rolled_back(
@@ -211,6 +224,59 @@ async def test_sql_is_ended_at_its_timeout(postgres_url: str, tmp_path: Path) ->
     await until(is_alone)
 
 
+async def test_what_a_worker_runs_ends_when_it_is_killed(postgres_url: str, tmp_path: Path) -> None:
+    """Its statements on PostgreSQL, and its programs with all they started."""
+    script = f"""
+import asyncio
+from inturn import command, sql
+from inturn.groups.perform import perform
+class Ctx: id = "0199"
+async def main():
+    statement = perform(Ctx(), sql("select pg_sleep(601)"), {postgres_url!r}, None, step="s")
+    program = perform(Ctx(), command("sh", "-c", "echo $$ > {tmp_path}/pid; sleep 601"), None, None)
+    await asyncio.gather(statement, program)
+asyncio.run(main())
+"""
+    running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(601)'"
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+
+    async def runs() -> bool:
+        return bool(await value_of(postgres_url, running)) and (tmp_path / "pid").exists()
+
+    await until(runs)
+    await until((tmp_path / "pid").read_text)
+    worker.kill()
+    await worker.wait()
+
+    async def is_over() -> bool:
+        has_program_ended = has_ended((tmp_path / "pid").read_text().strip())
+        return has_program_ended and await value_of(postgres_url, running) == 0
+
+    await until(is_over)
+
+
+async def test_sql_waits_for_what_an_attempt_before_still_runs(postgres_url: str) -> None:
+    """And its node says that it runs."""
+    do = sql("select 1")
+    step = Step(name="s", node="n", do=do, attempts=1, undo_attempts=1)
+    await perform(CTX, sql("create table t (x int)"), postgres_url, 10.0, step="g 0")
+    slowly = sql("select pg_sleep(1); insert into t values (1)")
+    first = asyncio.create_task(perform(CTX, slowly, postgres_url, 10.0, step="g 0"))
+    await until(lambda: still_runs(step, postgres_url, "g 0"))
+    assert not await still_runs(step, postgres_url, "g 1")
+    await perform(CTX, sql("delete from t"), postgres_url, 10.0, step="g 0")
+    await first
+    assert await value_of(postgres_url, "select count(*) from t") == 0
+
+
+async def test_an_index_that_was_made_concurrently_may_be_there_in_part(postgres_url: str) -> None:
+    await perform(
+        CTX, sql("create table t as select 1 as x from generate_series(1, 2)"), postgres_url, 10.0
+    )
+    with pytest.raises(ActionFailed, match="duplicated"):
+        await perform(CTX, sql("create unique index concurrently i on t (x)"), postgres_url, 10.0)
+
+
 async def test_a_node_that_cannot_be_reached_has_nothing_applied(tmp_path: Path) -> None:
     with pytest.raises(NothingDone):
         await perform(CTX, sql("select 1"), "postgresql://nobody@127.0.0.1:1/x", 10.0)
@@ -245,6 +311,13 @@ async def test_a_request_is_done_verified_and_undone(app: App, jobs: Jobs) -> No
         assert served.users != {}
         assert served.asked == ["PUT /users/7", "GET /users/7", "GET /nobody"]
         assert [bool(key) for key in served.keys] == [True, False, True]  # a verify does nothing
+
+
+async def test_a_url_is_read_where_the_worker_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER_ID", "7")
+    async with serving() as (served, url):
+        await perform(CTX, request("PUT", f"{url}/users/${{USER_ID}}"), None, 10.0)
+        assert served.asked == ["PUT /users/7"]
 
 
 async def test_what_a_status_says() -> None:
@@ -285,16 +358,7 @@ async def test_a_program_is_killed_at_its_timeout_with_all_it_started(tmp_path: 
     script = f"sleep 600 & echo $! > {pid}; wait"
     with pytest.raises(TimeoutError):
         await perform(CTX, command("sh", "-c", script), None, 1.0)
-    child = int(pid.read_text())
-
-    def is_gone() -> bool:
-        try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return True
-        return Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
-
-    await until(is_gone)
+    await until(lambda: has_ended(pid.read_text().strip()))
 
 
 # Addresses

@@ -105,9 +105,11 @@ def test_what_a_step_does_not_say_its_job_says() -> None:
     group.step(
         "b", node="pg", do=sql("select 1"), undo=sql("select 2"), timeout=9, attempts=4, after=["a"]
     )
-    a, b = group.definition().steps
+    group.step("c", node="pg", do=sql("select 1"), undo=sql("select 2"))
+    a, b, c = group.definition().steps
+    assert (c.attempts, c.timeout, c.undo_attempts, c.undo_timeout) == (5, 60, 100, 60)
     assert (a.attempts, a.timeout, a.undo_attempts, a.undo_timeout) == (2, 7, 2, 7)
-    assert (b.attempts, b.timeout, b.undo_attempts, b.undo_timeout) == (4, 9, 5, 9)
+    assert (b.attempts, b.timeout, b.undo_attempts, b.undo_timeout) == (4, 9, 4, 9)
 
 
 def test_a_plan_has_waves_the_order_of_the_undo_and_the_longest_path() -> None:

@@ -98,7 +98,9 @@ def test_a_group_goes_its_way_by_commands(shell: Shell) -> None:
 def test_a_stuck_group_is_retried_and_skipped_by_commands(shell: Shell) -> None:
     for name in ("three.no", "two.keep", "one.keep"):
         (shell.folder / name).touch()
-    shell.groups("apply", "files.yaml")
+    said = shell.groups("apply", "files.yaml", "--wait", "10ms", code=1)
+    assert "No living worker serves node 'left'" in said
+    assert "'files' is running after 0.01 s" in said
     shell.groups("pause", "files", "--by", "ann")
     assert "paused by ann" in shell.groups("show", "files")
     assert "The group is paused by ann" in shell.groups("explain", "files", "one")
@@ -108,14 +110,20 @@ def test_a_stuck_group_is_retried_and_skipped_by_commands(shell: Shell) -> None:
     assert "not undone: one on left, two on right" in said
     assert "because step 'three' failed: Reject: three is not to be" in said
     assert "`inturn groups retry files two`" in shell.groups("explain", "files", "two")
+    said = shell.groups("explain", "files", "three")
+    assert "The group is stuck on 'one' (not_undone), 'two' (not_undone)." in said
     (shell.folder / "two.keep").unlink()
-    shell.groups("retry", "files", "two")
+    shell.groups("pause", "files", "--by", "bob")
+    said = shell.groups("retry", "files", "two")
+    assert "Group 'files' is paused by bob and will try 'two' again when it is resumed." in said
+    shell.groups("resume", "files")
     shell.work()
     assert not (shell.folder / "two").exists()
     assert "Missing option '--why'" in shell.groups("skip", "files", "one", code=2)
     shell.groups("skip", "files", "one", "--why", "it stays")
     found = shell.data("show", "files", code=1)
-    assert found["state"] == "undone"
+    assert (found["state"], found["not_undone"]) == ("undone", ["one"])
+    assert "1 step not undone; step 'three' failed" in shell.groups("list")
     assert [step["state"] for step in found["steps"]] == ["undo_skipped", "undone", "not_applied"]
     assert "nothing to retry" in shell.groups("retry", "files", "two", code=1)
     assert "has no step 'four'" in shell.groups("retry", "files", "four", code=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,29 +13,13 @@ from hypothesis import strategies as st
 from inturn.groups import group_decisions, step_decisions
 from inturn.groups.model import GroupState, StepState
 from inturn.groups.step_decisions import GroupFacts, Happened, Move, StepFacts, Then
-from tests.groups.world import BrokenRule, World
+from tests.groups.world import BrokenRule, World, random_graph
 
 Drawn = tuple[list[list[int]], list[StepFacts]]
 
 
-@st.composite
-def graphs(draw: st.DrawFn, *, irreversible: bool = True) -> Drawn:
-    count = draw(st.integers(1, 7))
-    after = [
-        sorted(draw(st.sets(st.integers(0, number - 1), max_size=3))) if number else []
-        for number in range(count)
-    ]
-    steps = [
-        StepFacts(
-            attempts_max=draw(st.integers(1, 3)),
-            undo_attempts_max=draw(st.integers(1, 3)),
-            has_verify=draw(st.booleans()),
-            idempotent=draw(st.booleans()),
-            irreversible=irreversible and draw(st.integers(0, 9)) == 0,
-        )
-        for _ in range(count)
-    ]
-    return after, steps
+def graphs(*, irreversible: bool = True) -> st.SearchStrategy[Drawn]:
+    return st.randoms().map(partial(random_graph, irreversible=irreversible))
 
 
 def run(graph: Drawn, seed: int, trouble: float) -> World:
@@ -62,6 +47,9 @@ def test_what_is_stuck_can_be_retried_until_it_has_ended(graph: Drawn, seed: int
     for _ in range(20):
         if world.group.state is not GroupState.STUCK:
             break
+        if seed % 2:
+            world.drop()
+            assert world.run() is GroupState.STUCK
         retried = [world.retry(step) for step in range(len(world.steps))]
         assert any(retried)
         world.run()

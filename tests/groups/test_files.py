@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ group: move-users
 nodes:
   east: {address: "postgresql://${PG_USER}@east/db", concurrency: 2}
   west: postgresql://west/db
+  south: {concurrency: null}
   web: https://api.example
 steps:
   table:
@@ -51,7 +53,7 @@ steps:
 def test_a_file_is_a_group() -> None:
     found = read_text(FILE, app)
     assert found.definition.name == "move-users"
-    assert found.nodes["east"].concurrency == 2
+    assert [found.nodes[n].concurrency for n in ("east", "west", "south")] == [2, 10, None]
     assert found.nodes["east"].address == "postgresql://${PG_USER}@east/db"
     table, fill, tell, clean = found.definition.steps
     assert table.do == Sql("create table users (id int)")
@@ -66,6 +68,17 @@ def test_what_is_written_reads_back_as_it_was() -> None:
     found = read_text(FILE, app)
     text = as_yaml(written(found.definition, found.nodes.values()))
     assert read_text(text, app) == found
+
+
+@pytest.mark.parametrize("body", [{}, [], 0, False, "", None])
+def test_the_body_of_a_request_is_written_whatever_it_is(body: Any) -> None:
+    step: Any = {"node": "n", "do": {"http": "POST /x", "json": body}, "irreversible": True}
+    document = {"group": "g", "nodes": {"n": "http://n"}, "steps": {"a": step}}
+    found = read_text(as_yaml(document))
+    assert read_text(as_yaml(written(found.definition, found.nodes.values()))) == found
+    [read] = found.definition.steps
+    assert isinstance(read.do, Request)
+    assert json.loads(bytes(read.do.json)) == body
 
 
 def test_odd_text_comes_back_from_a_file() -> None:
@@ -103,7 +116,9 @@ STEP = "{node: n, do: {sql: x}, irreversible: true}"
         ("group: g\nsteps: {a: {node: n, do: {job: creat}}}", "no such job. Did you mean create?"),
         ("group: g\nsteps: {a: {node: n, do: {job: create, with: {x: 1}}}}", "do of step 'a': job"),
         (f"group: g\nsteps:\n  a: {STEP}\n  a: {STEP}", "'a' stands twice"),
-        (f"group: g\nsteps: [{{name: a}}, {STEP}]", "needs its `name:`"),
+        (f"group: g\nsteps: [{STEP}]", "`steps:` holds names, each with what it is"),
+        (f"group: g\nsteps: {{a: {STEP[:-1]}, depends_on: [b]}}}}", "Did you mean after?"),
+        (f"group: g\nnodes: {{n: {{concurrency: 0}}}}\nsteps: {{a: {STEP}}}", "concurrency of"),
         (f"group: g\nnodes: [n]\nsteps: {{a: {STEP}}}", "`nodes:` holds names"),
         (f"group: g\nnodes: {{n: {{adress: x}}}}\nsteps: {{a: {STEP}}}", "'adress', which means"),
         ("group: g\nsteps: {a: {node: n, do: {sql: x}, irreversible: maybe}}", "true or false"),

@@ -13,7 +13,9 @@ from uuid import UUID
 import pytest
 
 from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker, command
-from inturn.groups.model import GroupState, Node
+from inturn.groups import records
+from inturn.groups.files import read_text
+from inturn.groups.model import CONCURRENCY_DEFAULT, GroupState, Node, Step
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
@@ -177,6 +179,23 @@ async def test_a_step_whose_attempts_are_spent_fails(app: App, jobs: Jobs, nodes
     assert nodes.effects() == ["do a", "do b", "do b", "do b", "undo a"]
 
 
+async def test_a_step_whose_worker_died_is_explained(app: App, jobs: Jobs, nodes: Nodes) -> None:
+    """Nobody can tell how far it came, for it has no verify."""
+    async with app.group("died") as group:
+        jobs.step(group, "a")
+    async with app.transaction() as t:
+        begun = {"state": "running", "attempts": 1, "token": 0, "now": None}
+        await t.run(records.BEGIN_STEP, id=group.id, number=0, **begun)
+    said = await app.groups.explain("died", "a")
+    assert "is running, attempt 1 of 3; if its worker dies, nobody can tell" in said
+    assert "No living worker serves node 'n1': start one" in said
+    result = await jobs.result(group)
+    died = "its worker died, and nobody can tell how far it came"
+    assert (result.state, result.reason) == ("undone", f"step 'a' failed: {died}")
+    assert result.steps[0].error == died
+    assert nodes.done == ["undo a"]
+
+
 async def test_an_idempotent_step_is_tried_again_when_nobody_can_tell(
     app: App, jobs: Jobs, nodes: Nodes
 ) -> None:
@@ -251,6 +270,81 @@ async def test_a_step_past_an_irreversible_one_can_be_skipped(
     assert result.steps[1].why == "cleaned by hand"
 
 
+async def stuck_group(app: App, jobs: Jobs, nodes: Nodes) -> None:
+    """Run a group that is stuck past an irreversible step, with two more behind it."""
+    nodes.fail = {"do clean": [Reject("locked")]}
+    async with app.group("stuck") as group:
+        drop = jobs.step(group, "drop", irreversible=True)
+        clean = jobs.step(group, "clean", after=[drop])
+        tell = jobs.step(group, "tell", after=[clean])
+        jobs.step(group, "last", after=[tell])
+    assert (await jobs.result(group)).state is GroupState.STUCK
+
+
+@pytest.mark.parametrize("verb", ["retry", "skip"])
+async def test_a_stuck_group_goes_on_although_its_dead_letters_were_dropped(
+    app: App, jobs: Jobs, nodes: Nodes, verb: str
+) -> None:
+    await stuck_group(app, jobs, nodes)
+    store = await app.lend()
+    async with jobs.working():
+        while dead := (await store.dead_letters()).rows:
+            await store.dead_drop([one.job.id for one in dead], by="a test")
+
+        async def is_seen() -> bool:
+            waiting = await store.jobs(queue="groups", finished=False)
+            return all(one.state == "blocked" for one in waiting.rows)
+
+        await until(is_seen)
+        if verb == "retry":
+            await app.groups.retry("stuck", "clean")
+        else:
+            await app.groups.skip("stuck", "clean", why="cleaned by hand")
+
+        async def has_ended() -> bool:
+            return (await app.groups.get("stuck")).state is GroupState.DONE
+
+        await until(has_ended)
+    skipped = ["do drop", "do clean", "do tell", "do last"]
+    assert nodes.done == (skipped if verb == "skip" else [*skipped[:2], *skipped[1:]])
+    assert (await store.dead_letters()).rows == ()
+
+
+async def test_a_step_is_retried_without_what_comes_after_it(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    await stuck_group(app, jobs, nodes)
+    await app.groups.retry("stuck", "clean", following=False)
+    async with jobs.working():
+
+        async def is_applied() -> bool:
+            return (await app.groups.steps("stuck"))[1].state == "applied"
+
+        await until(is_applied)
+        await asyncio.sleep(0.3)
+        assert nodes.done == ["do drop", "do clean", "do clean"]
+        assert (await app.groups.get("stuck")).paused_by == "retry of clean"
+        await app.groups.resume("stuck")
+
+        async def has_ended() -> bool:
+            return (await app.groups.get("stuck")).state is GroupState.DONE
+
+        await until(has_ended)
+    with pytest.raises(GroupRefused, match="is done, and not paused"):
+        await app.groups.resume("stuck")
+
+
+async def test_an_undo_is_retried_although_its_group_is_paused_for_others(
+    app: App, jobs: Jobs, nodes: Nodes
+) -> None:
+    nodes.fail = {"do b": [Reject("no")], "undo a": [Reject("stuck")]}
+    async with app.group("back") as group:
+        jobs.step(group, "b", after=[jobs.step(group, "a")])
+    assert (await jobs.result(group)).state is GroupState.STUCK
+    await app.groups.retry("back", "a", following=False)
+    assert (await jobs.result(group)).state is GroupState.UNDONE
+
+
 async def test_a_done_group_is_undone_when_a_person_asks(
     app: App, jobs: Jobs, nodes: Nodes
 ) -> None:
@@ -307,6 +401,32 @@ async def test_a_dead_step_and_a_slow_node_stop_their_own_group_only(
     async with app.group("other") as other:
         jobs.step(other, "b", "n1")
     assert (await jobs.result(other)).state is GroupState.DONE
+
+
+async def test_a_node_that_hangs_leaves_others_their_turn(app: App, jobs: Jobs) -> None:
+    """Its steps take no more of a worker's slots than it may run at once (000-26)."""
+    hang = asyncio.Event()
+
+    @app.job
+    async def wait() -> None:
+        await hang.wait()
+
+    async with app.group("hung") as hung:
+        for number in range(30):
+            hung.step(str(number), node="n1", do=wait.call(), irreversible=True)
+    async with jobs.working(concurrency=20):
+
+        async def is_full() -> bool:
+            rows = await app.groups.of_node("n1")
+            return sum(row.state == "running" for row in rows) == CONCURRENCY_DEFAULT
+
+        await until(is_full)
+        async with app.group("other") as other:
+            jobs.step(other, "b", "n2")
+        assert (await other.result(timeout=SECONDS_MAX)).state is GroupState.DONE
+        assert (await app.groups.get("hung")).state is GroupState.RUNNING
+        hang.set()
+        assert (await hung.result(timeout=SECONDS_MAX)).state is GroupState.DONE
 
 
 async def test_a_dead_step_of_an_undone_group_does_nothing_when_it_is_retried(
@@ -411,7 +531,7 @@ async def test_what_is_refused_leaves_the_queues_of_nodes_as_they_are(app: App, 
     nodes = {"n1": Node(name="n1", concurrency=7)}
     with pytest.raises(BadInput, match="'mine' is running"):
         await app.groups.submit(group.definition(), nodes=nodes)
-    assert (await (await app.lend()).settings())["node:n1"].running_max is None
+    assert (await (await app.lend()).settings())["node:n1"].running_max == CONCURRENCY_DEFAULT
     assert (await jobs.result(group)).state is GroupState.DONE
 
 
@@ -426,6 +546,9 @@ async def test_a_worker_serves_nodes_that_came_after_it_began(app: App) -> None:
 
     await until(has_begun)
     app.node("new")
+    step = Step(name="a", node="new", do=command("true"), attempts=1, undo_attempts=1)
+    [said] = await app.groups.unserved([step])
+    assert said.startswith("No living worker serves node 'new' yet; one of all queues will within")
     async with app.group("first") as group:
         group.step("a", node="new", do=command("true"), irreversible=True)
     assert (await group.result(timeout=SECONDS_MAX)).state is GroupState.DONE
@@ -434,7 +557,13 @@ async def test_a_worker_serves_nodes_that_came_after_it_began(app: App) -> None:
     await early.close()
 
 
-async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jobs) -> None:
+MOVED = "{group: third, steps: {a: {node: moved, do: {run: [x]}, irreversible: true}}}"
+
+
+async def test_a_node_keeps_its_address_while_a_group_uses_it(
+    app: App, jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that declares another one works on; what is paused or stuck holds no address."""
     app.node("moved", "sqlite:///here.db")
     async with app.group("user") as group:
         jobs.step(group, "a", "moved")
@@ -445,9 +574,21 @@ async def test_a_node_keeps_its_address_while_a_group_uses_it(app: App, jobs: Jo
     late.step(again, "a", "moved")
     with pytest.raises(BadInput, match="has another address in this store, which group 'user'"):
         await again.submit()
+    worker = Worker(later, sweep_seconds=0.5)  # it works on all the same, where the group is
+    working = asyncio.create_task(worker.run())
     assert (await jobs.result(group)).state is GroupState.DONE
+    worker.stop()
+    await working
+    assert [node.address for node in (await app.groups.rows_of("user"))[2]] == ["sqlite:///here.db"]
+    assert "node 'moved' keeps the address it has in the store, for group 'user'" in caplog.text
     await again.submit()
+    await later.groups.pause("again")
+    last = App(app.url)
+    last.node("moved", "sqlite:///elsewhere.db")
+    await app.groups.submit(read_text(MOVED).definition, nodes=last.groups.nodes)
+    assert (await app.groups.rows_of("again"))[2][0].address == "sqlite:///elsewhere.db"
     await later.close()
+    await last.close()
 
 
 async def test_a_worker_without_the_job_of_a_step_leaves_it_to_others(

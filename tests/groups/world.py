@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 
 from inturn.groups import group_decisions, step_decisions
+from inturn.groups.group_decisions import GroupChange
 from inturn.groups.model import Effect, GroupState, StepState
 from inturn.groups.plan import Graph, backwards
 from inturn.groups.step_decisions import GroupFacts, Happened, Move, StepFacts, Then
@@ -19,6 +20,28 @@ from inturn.groups.step_decisions import GroupFacts, Happened, Move, StepFacts, 
 
 class BrokenRule(AssertionError):
     """A promise of groups was broken; says which."""
+
+
+def random_graph(
+    random: Random, *, irreversible: bool = True
+) -> tuple[list[list[int]], list[StepFacts]]:
+    """Return some steps, and which each comes after."""
+    count = random.randint(1, 9)
+    after = [
+        sorted(random.sample(range(number), min(number, random.randint(0, 3))))
+        for number in range(count)
+    ]
+    steps = [
+        StepFacts(
+            attempts_max=random.randint(1, 3),
+            undo_attempts_max=random.randint(1, 3),
+            has_verify=random.random() < 0.6,
+            idempotent=random.random() < 0.5,
+            irreversible=irreversible and random.random() < 0.08,
+        )
+        for _ in range(count)
+    ]
+    return after, steps
 
 
 @dataclass
@@ -41,7 +64,8 @@ class World:
         self.group = GroupFacts(state=GroupState.RUNNING)
         self.now = 0.0
         self.there: set[int] = set()
-        self.coming: dict[int, float] = {}  # applied later, although its do has raised
+        self.acting: set[int] = set()  # steps that have begun, and whose action has not
+        self.coming: dict[int, float] = {}  # applied later, although its do has raised or died
         self.undo_began = self.pivoted = False
         self.may_run_again: set[int] = set()  # for a person has looked
         self.jobs: list[Job] = [Job(number) for number in range(len(steps))]
@@ -96,6 +120,10 @@ class World:
         job = self.jobs[number]
         if self.random.random() < 0.15 * self.trouble:  # its worker dies
             del self.running[number]
+            if job.step in self.acting:
+                self.acting.discard(job.step)
+                if not job.is_undo and self.random.random() < 0.5:
+                    self.coming[job.step] = self.now + 5.0  # what it has started runs on
             is_buried = job.step is not None and self.random.random() < 0.1  # after many deaths
             job.state = "dead" if is_buried else "waiting"
             return
@@ -126,6 +154,13 @@ class World:
         if self.jobs[number].state == "waiting":
             self.jobs[number].state = "cancelled"
 
+    def _bury_waiting(self, number: int) -> None:
+        """Bury what waits for a job that was cancelled, as the engine does."""
+        for other, job in enumerate(self.jobs):
+            if job.state == "waiting" and number in job.after:
+                job.state = "dead"
+                self._bury_waiting(other)
+
     # What jobs do
 
     def _handler(self, number: int) -> Iterator[None]:
@@ -134,16 +169,10 @@ class World:
             yield
             self._advance(number)
         else:
-            yield from self._undo(number, job.step) if job.is_undo else self._do(number, job.step)
+            yield from self._attempt(number, job.step, is_undo=job.is_undo)
 
-    def _do(self, job: int, step: int) -> Iterator[None]:
-        move = step_decisions.next_move(self.group, self.steps[step])
-        if move is Move.NOTHING:
-            self.jobs[job].state = "done"
-            return
-        if move is Move.LATER:
-            self._later(job, 1.0)
-            return
+    def _attempt(self, job: int, step: int, *, is_undo: bool) -> Iterator[None]:
+        move = self._next_move(job, step, is_undo=is_undo)
         if move is Move.CONFIRM:
             for before in self.after[step]:
                 if not self.steps[before].has_verify:
@@ -154,56 +183,41 @@ class World:
                     failed = happened is Happened.ASK_FAILED
                     self._settle(job, step, happened if failed else Happened.UNCONFIRMED)
                     return
-            if step_decisions.next_move(self.group, self.steps[step]) is not Move.CONFIRM:
-                self.jobs[job].state = "done"
-                return
-            self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
-        happened = Happened.RAISED
-        if move is not Move.ASK:
-            self.steps[step] = step_decisions.begun(self.steps[step])
+            if self._next_move(job, step, is_undo=False) is Move.CONFIRM:
+                self.group = msgspec.structs.replace(self.group, has_begun_irreversible=True)
+                move = Move.RUN
+        if move not in (Move.RUN, Move.ASK):
+            self.jobs[job].state = "done"
+            return
+        if move is Move.RUN:
+            begun = step_decisions.undo_begun if is_undo else step_decisions.begun
+            self.steps[step] = begun(self.steps[step])
+            self.acting.add(step)
             yield
-            happened = self._act(step)
+            self.acting.discard(step)
+            happened = self._act_undo(step) if is_undo else self._act(step)
             yield
             if self._settle(job, step, happened):
                 return
         yield
         self._settle(job, step, self._asked(step))
 
+    def _next_move(self, job: int, step: int, *, is_undo: bool) -> Move:
+        if self._job_of(step) != job:
+            return Move.NOTHING
+        decide = step_decisions.next_undo if is_undo else step_decisions.next_move
+        return decide(self.group, self.steps[step])
+
     def _settle(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = step_decisions.after(self.group, self.steps[step], happened)
+        """Write down what happened; say whether the attempt has ended."""
+        if self.jobs[job].is_undo:
+            outcome = step_decisions.after_undo(self.steps[step], happened)
+        else:
+            outcome = step_decisions.after(self.group, self.steps[step], happened)
         self.steps[step] = outcome.facts
         if outcome.group is not None:
             self.group = msgspec.structs.replace(self.group, state=outcome.group)
-        return self._job_then(job, outcome.then)
-
-    def _undo(self, job: int, step: int) -> Iterator[None]:
-        if self.undo_of.get(step) != job:
-            self.jobs[job].state = "done"
-            return
-        move = step_decisions.next_undo(self.group, self.steps[step])
-        if move is Move.NOTHING:
-            self.jobs[job].state = "done"
-            return
-        if move is Move.LATER:
-            self._later(job, 1.0)
-            return
-        if move is Move.RUN:
-            self.steps[step] = step_decisions.undo_begun(self.steps[step])
-            yield
-            happened = self._act_undo(step)
-            yield
-            if self._settle_undo(job, step, happened):
-                return
-        yield
-        self._settle_undo(job, step, self._asked(step))
-
-    def _settle_undo(self, job: int, step: int, happened: Happened) -> bool:
-        outcome = step_decisions.after_undo(self.steps[step], happened)
-        self.steps[step] = outcome.facts
-        return self._job_then(job, outcome.then)
-
-    def _job_then(self, job: int, then: Then) -> bool:
-        match then:
+        match outcome.then:
             case Then.ASK:
                 return False
             case Then.DONE:
@@ -211,53 +225,45 @@ class World:
             case Then.BURY:
                 self.jobs[job].state = "dead"
             case _:
-                self._later(job, self.random.choice([0.0, 2.0]))
+                pause = self.random.choice([0.0, 2.0])
+                self.jobs[job].state, self.jobs[job].at = "waiting", self.now + pause
         return True
 
-    def _later(self, job: int, seconds: float) -> None:
-        self.jobs[job].state, self.jobs[job].at = "waiting", self.now + seconds
-
     def _advance(self, number: int) -> None:
-        gone = set()
-        for step, facts in enumerate(self.steps):
-            job = self.undo_of[step] if facts.state.is_being_undone else self.job_of[step]
-            if self.jobs[job].state in ("dead", "cancelled"):
-                gone.add(step)
-        found = group_decisions.next_change(self.group, self.steps, self.after, gone=gone)
+        dead = set()
+        for step in range(len(self.steps)):
+            if self.jobs[self._job_of(step)].state in ("dead", "cancelled"):
+                dead.add(step)
         self.jobs[number].state = "done"
-        self.group = msgspec.structs.replace(self.group, state=found.state)
-        for step, state in found.steps.items():
+        self._carry_out(group_decisions.next_change(self.group, self.steps, self.after, dead=dead))
+
+    def _carry_out(self, change: GroupChange) -> None:
+        self.group = msgspec.structs.replace(self.group, state=change.state)
+        for step, state in change.steps.items():
             self.steps[step] = msgspec.structs.replace(self.steps[step], state=state)
-        if not found.only_deaths:
-            for one in self.watchers:
-                self._cancel(one)
-        for step in found.cancel:
+        for one in self.watchers[change.only_deaths :]:
+            self._cancel(one)
+        for step in change.cancel:
             self._cancel(self.job_of[step])
-        self._undo_anew(found.undo)
-        if found.watch:
-            self._watch(found)
+        for step in change.jobs:
+            self._cancel(self._job_of(step))
+        for step in change.jobs:
+            if self.jobs[self._job_of(step)].state == "cancelled":
+                self._bury_waiting(self._job_of(step))
+        for step in change.jobs:
+            made = self._add(Job(step, is_undo=self.steps[step].state.is_being_undone))
+            (self.undo_of if self.jobs[made].is_undo else self.job_of)[step] = made
+        for step, waits in change.jobs.items():
+            self.jobs[self._job_of(step)].after = {self._job_of(one) for one in waits}
+        watched = {self._job_of(one) for one in change.watch}
+        if watched:
+            react = self._add(Job(None, after_failed=set(watched)))
+            first = self.watchers[0] if change.only_deaths else self._add(Job(None, after=watched))
+            self.watchers = [first, react]
 
-    def _undo_anew(self, undo: dict[int, list[int]]) -> None:
-        for step in undo:
-            if step in self.undo_of:
-                self._cancel(self.undo_of[step])
-        for step in undo:
-            self.undo_of[step] = self._add(Job(step, is_undo=True))
-        for step, waits in undo.items():
-            self.jobs[self.undo_of[step]].after = {self.undo_of[one] for one in waits}
-
-    def _watch(self, found: group_decisions.GroupChange) -> None:
-        jobs = {
-            self.undo_of[one] if self.steps[one].state.is_being_undone else self.job_of[one]
-            for one in found.watch
-        }
-        if found.only_deaths:
-            self.watchers[1:] = [self._add(Job(None, after_failed=jobs))]
-        else:
-            self.watchers = [
-                self._add(Job(None, after=set(jobs))),
-                self._add(Job(None, after_failed=set(jobs))),
-            ]
+    def _job_of(self, step: int) -> int:
+        is_back = self.steps[step].state.is_being_undone and step in self.undo_of
+        return self.undo_of[step] if is_back else self.job_of[step]
 
     # What a person does
 
@@ -271,41 +277,27 @@ class World:
 
     def retry(self, step: int) -> bool:
         """Try a step again."""
-        facts = step_decisions.retried(self.group, self.steps[step])
-        if facts is None:
-            return False
-        self.steps[step] = facts
-        self.may_run_again.add(step)
-        if self.group.has_begun_irreversible:
-            failed = any(one.state.is_failed for one in self.steps)
-            state = GroupState.STUCK if failed else GroupState.RUNNING
-            self.jobs[self.job_of[step]].state = "waiting"
-        else:
-            state = GroupState.UNDOING
-            states = [one.state for one in self.steps]
-            self._undo_anew(group_decisions.undo_anew(states, self.after, step))
-        self.group = msgspec.structs.replace(self.group, state=state)
-        if state is GroupState.UNDOING:
-            watch = [n for n, one in enumerate(self.steps) if one.state.is_being_undone]
-            for one in self.watchers:
-                self._cancel(one)
-            self._watch(group_decisions.GroupChange(state=state, watch=watch))
-        return True
+        is_retried = self._decide(step, step_decisions.retried(self.group, self.steps[step]))
+        if is_retried:
+            self.may_run_again.add(step)
+        return is_retried
 
     def skip(self, step: int) -> bool:
         """Leave a step as it is."""
-        facts = step_decisions.skipped(self.group, self.steps[step])
+        return self._decide(step, step_decisions.skipped(self.group, self.steps[step]))
+
+    def drop(self) -> None:
+        """Drop all dead letters, which buries what waits for them."""
+        for number, job in enumerate(self.jobs):
+            if job.state == "dead":
+                job.state = "cancelled"
+                self._bury_waiting(number)
+
+    def _decide(self, step: int, facts: StepFacts | None) -> bool:
         if facts is None:
             return False
         self.steps[step] = facts
-        states = [one.state for one in self.steps]
-        if self.group.has_begun_irreversible:
-            failed = any(one.state.is_failed for one in self.steps)
-            state = GroupState.STUCK if failed else GroupState.RUNNING
-            self.jobs[self.job_of[step]].state = "waiting"
-        else:
-            state = group_decisions.state_of_undo(states)
-        self.group = msgspec.structs.replace(self.group, state=state)
+        self._carry_out(group_decisions.decided(self.group, self.steps, self.after, step))
         return True
 
     # Nature
@@ -317,8 +309,9 @@ class World:
         for before in self.after[step]:
             if before not in self.there and self.steps[before].state is not StepState.SKIPPED:
                 raise BrokenRule(f"step {step} ran before {before}, which it comes after")
-        is_there = step in self.there or step in self.coming
-        if is_there and not (facts.idempotent or step in self.may_run_again):
+        if step in self.coming:
+            return Happened.RAISED  # it waited for that, as long as it may take
+        if step in self.there and not (facts.idempotent or step in self.may_run_again):
             raise BrokenRule(f"step {step} ran again without being verified, and was applied")
         if facts.irreversible:
             self.pivoted = True
@@ -347,6 +340,8 @@ class World:
                 StepState.APPLIED, StepState.POSSIBLY_APPLIED,
             ):  # fmt: skip
                 raise BrokenRule(f"undo order: {step} was undone before {follower}, after it")
+        if step in self.coming:
+            return Happened.RAISED  # it waited for that, as long as it may take
         match self._nature():
             case "rejected":
                 return Happened.REJECTED
@@ -355,25 +350,21 @@ class World:
             case "raised":
                 return Happened.RAISED
             case "applied and raised":
-                self._remove(step)
+                self.there.discard(step)
                 return Happened.RAISED
-        self._remove(step)
+        self.there.discard(step)
         return Happened.RETURNED
 
-    def _remove(self, step: int) -> None:
-        self.there.discard(step)
-        self.coming.pop(step, None)
-
     def _asked(self, step: int) -> Happened:
-        if not self.steps[step].has_verify:
+        if not self.steps[step].has_verify and step not in self.coming:
             return Happened.CANNOT_TELL
         trouble = self.random.random() / self.trouble if self.trouble else 1.0
         if trouble < 0.1:
             return Happened.ASK_FAILED
+        if step in self.coming:  # the node says so
+            return step_decisions.ANSWERS[Effect.RUNNING]
         if trouble < 0.15:
             return Happened.CANNOT_TELL
-        if step in self.coming:
-            return step_decisions.ANSWERS[Effect.RUNNING]
         return step_decisions.ANSWERS[Effect.APPLIED if step in self.there else Effect.NOT_APPLIED]
 
     def _nature(self) -> str:

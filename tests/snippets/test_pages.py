@@ -38,8 +38,8 @@ def save(text: str, folder: Path) -> None:
     for language, body in blocks(text):
         if language == "python":
             compiled(body)
-            if name := re.match(r"# (\w+\.py)\n", body):
-                (folder / name[1]).write_text(body)
+        if name := re.match(r"# (\w+\.(py|yaml))\n", body):
+            (folder / name[1]).write_text(body)
 
 
 def follow(text: str, folder: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -121,7 +122,9 @@ async def test_a_job_that_was_accepted_before_a_deploy_keeps_its_number_of_attem
     assert ran == list(range(1, accepted + 1))
 
 
-async def test_a_handler_decides_what_becomes_of_its_job_and_when(app: App) -> None:
+async def test_a_handler_decides_what_becomes_of_its_job_and_when(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
     """(001-13)"""
     later: list[float] = []
 
@@ -133,10 +136,13 @@ async def test_a_handler_decides_what_becomes_of_its_job_and_when(app: App) -> N
         if len(later) < 5:
             raise RetryLater(after=0.05, reason="busy", counted=False)
 
-    async with working(app):
+    async with working(app) as worker:
         with pytest.raises(JobFailed, match="rejected: no such customer"):
             await (await work.submit("reject")).result(timeout=60)
         await (await work.submit("later")).result(timeout=60)
+        await until(lambda: worker.record.counts.done == 1)
+    assert worker.record.counts.failed == 0, "it asked to come later, and did not fail"
+    assert not any("busy" in one.message for one in caplog.records if one.levelno > logging.INFO)
     assert len(later) == 5, "an attempt that is not counted is not spent"
     assert all(b - a >= 0.045 for a, b in itertools.pairwise(later))
 

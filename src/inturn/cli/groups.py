@@ -32,7 +32,7 @@ from inturn.groups.builder import check_addresses
 from inturn.groups.files import as_yaml, read_file, written
 from inturn.groups.group import result_of
 from inturn.groups.groups import Groups
-from inturn.groups.model import Definition, GroupState, GroupView, StepView
+from inturn.groups.model import NOT_UNDONE, Definition, GroupState, GroupView, StepView
 from inturn.groups.plan import plan_of
 from inturn.queue.app import App
 from inturn.store.paging import Page
@@ -95,7 +95,7 @@ def apply(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Submit a group: all of it, or nothing."""
+    """Submit a group whole, or refuse it before anything is stored."""
     session = Session(app, store, as_json)
     found = read_file(file, session.app)
 
@@ -103,6 +103,8 @@ def apply(
         id = await groups.submit(found.definition, nodes=found.nodes)
         unserved = await groups.unserved(found.definition.steps)
         if wait is not None:
+            for said in unserved:
+                typer.echo(plain(said), err=True)
             await result_of(groups, id, wait)
         return id, unserved
 
@@ -159,7 +161,10 @@ def show(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a group's steps: states, attempts, times, errors, answers. Finished waves are folded."""
+    """Show a group's steps: states, attempts, times, errors, answers. Finished waves are folded.
+
+    Exits with 1 if the group is undone or stuck.
+    """
     _show(Session(app, store, as_json), group, whole=whole)
 
 
@@ -249,7 +254,7 @@ def retry(
     group: GroupArgument,
     step: StepArgument,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Pause the group then: what comes after it waits.")
+        bool, typer.Option("--alone", help="Pause the group but for this step.")
     ] = False,
     app: AppOption = None,
     store: StoreOption = None,
@@ -260,7 +265,8 @@ def retry(
         Session(app, store, as_json),
         group,
         lambda all: all.retry(group, step, following=not alone),
-        f"tries {step!r} again",
+        f"tries '{step}' again",
+        paused=None if alone else f"will try '{step}' again when it is resumed",
     )
 
 
@@ -278,7 +284,8 @@ def skip(
         Session(app, store, as_json),
         group,
         lambda all: all.skip(group, step, why=why),
-        f"goes on without {step!r}",
+        f"goes on without '{step}'",
+        paused=f"will go on without '{step}' when it is resumed",
     )
 
 
@@ -323,21 +330,33 @@ def _show(session: Session, group: str, *, whole: bool, is_silent: bool = False)
 
     view, steps = _run(session, read)
     if not is_silent:
-        document = group_document(view) | {"steps": [step_document(step) for step in steps]}
+        document = group_document(view) | {
+            "not_undone": [step.name for step in steps if step.state in NOT_UNDONE],
+            "steps": [step_document(step) for step in steps],
+        }
         session.answer(document, tree(view, steps, whole=whole))
     if view.state in (GroupState.UNDONE, GroupState.STUCK):
         raise typer.Exit(ExitCode.NO)
 
 
 def _act(
-    session: Session, group: str, verb: Callable[[Groups], Awaitable[None]], said: str
+    session: Session,
+    group: str,
+    verb: Callable[[Groups], Awaitable[None]],
+    said: str,
+    *,
+    paused: str | None = None,
 ) -> None:
+    """Act on a group. ``paused``: what to say in place of ``said`` if somebody paused the group."""
+
     async def act(groups: Groups) -> GroupView:
         await verb(groups)
         return await groups.get(group)
 
     view = _run(session, act)
-    session.answer(group_document(view), Text(plain(f"Group {view.name!r} {said}.")))
+    if paused is not None and view.paused_by is not None:
+        said = f"is paused by {view.paused_by} and {paused}"
+    session.answer(group_document(view), Text(plain(f"Group '{view.name}' {said}.")))
 
 
 def _run(

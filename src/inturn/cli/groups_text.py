@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inturn.cli.text import Cell, age, count, duration, name_text, one_line, plain, state_text
-from inturn.groups.model import GroupState, GroupView, StepState, StepView
+from inturn.groups.model import NOT_UNDONE, GroupState, GroupView, StepState, StepView
 from inturn.groups.plan import Plan, waves
 
 STYLES = {
@@ -23,6 +23,7 @@ STYLES = {
     "not_applied": "red",
     "possibly_applied": "red",
     "not_undone": "red",
+    "undo_skipped": "yellow",
     "to_undo": "yellow",
     "undo_unknown": "yellow",
 }
@@ -32,7 +33,7 @@ _FOLDED = (StepState.APPLIED, StepState.CANCELLED, StepState.SKIPPED, StepState.
 
 def coloured(state: str) -> Text:
     """Return a state in its colour."""
-    return Text(state.replace("_", " "), STYLES[state]) if state in STYLES else state_text(state)
+    return Text(state.replace("_", " "), STYLES.get(state, state_text(state).style))
 
 
 def group_cells(group: GroupView, now: datetime) -> tuple[Cell, ...]:
@@ -43,8 +44,15 @@ def group_cells(group: GroupView, now: datetime) -> tuple[Cell, ...]:
         f"{group.percent} %",
         f"{group.step_count:,}",
         age(group.created_at, now),
-        one_line(f"paused by {group.paused_by}" if group.paused_by else group.reason),
+        one_line("; ".join(filter(None, (_state_note(group), group.reason)))),
     )
+
+
+def _state_note(group: GroupView) -> str:
+    if group.paused_by:
+        return f"paused by {group.paused_by}"
+    not_undone = group.not_undone_count
+    return f"{count(not_undone, 'step')} not undone" if not_undone else ""
 
 
 def tree(group: GroupView, steps: Sequence[StepView], *, whole: bool) -> RenderableType:
@@ -69,8 +77,8 @@ def tree(group: GroupView, steps: Sequence[StepView], *, whole: bool) -> Rendera
             lines.append(Text.assemble(f"wave {place}  ", _folded(some)))
         else:
             lines += [Text(f"wave {place}"), _wave(some)]
-    not_undone = [step for step in steps if step.state is StepState.NOT_UNDONE]
-    if not_undone and group.state is GroupState.STUCK:
+    not_undone = [step for step in steps if step.state in NOT_UNDONE]
+    if not_undone and group.state in (GroupState.STUCK, GroupState.UNDONE):
         owed = ", ".join(f"{step.name} on {step.node}" for step in not_undone)
         lines.append(Text(plain(f"not undone: {owed}"), "red"))
     return Group(*lines)
@@ -102,7 +110,7 @@ def _note(step: StepView) -> str:
     if step.attempts > 1 or (step.attempts and step.state is not StepState.APPLIED):
         said.append(f"attempt {step.attempts} of {step.attempts_max}")
     if step.undo_attempts > 1:
-        said.append(f"undo attempt {step.undo_attempts}")
+        said.append(f"undo attempt {step.undo_attempts} of {step.undo_attempts_max}")
     if step.seconds is not None:
         said.append(duration(step.seconds))
     if step.irreversible:

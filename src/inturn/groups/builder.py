@@ -13,6 +13,7 @@ from inturn.groups.model import (
     NAME_CHARS_MAX,
     STEPS_MAX,
     TIMEOUT_SECONDS_DEFAULT,
+    UNDO_ATTEMPTS_DEFAULT,
     Action,
     Definition,
     JobCall,
@@ -69,7 +70,8 @@ class GroupBuilder:
         - ``verify``: finds out what became of the step when that is not known: an error, a timeout,
           a dead worker;
         - ``idempotent``: it may run again although it may have been applied;
-        - ``attempts``, ``timeout``: as the job is declared, unless said here.
+        - ``attempts``, ``timeout``: of the step and of its undo: as the job is declared, unless
+          said here. The undo of a built-in action is tried for some hours, unless said here.
         """
         if self._id is not None:
             raise BadInput(f"group {self.name!r} is submitted: it can have no more steps.")
@@ -104,10 +106,10 @@ class GroupBuilder:
             verify=None if verify is None else action_of(f"verify of {where}", verify, self._app),
             irreversible=bool(irreversible),
             idempotent=bool(idempotent),
-            attempts=attempts or _attempts(made),
-            undo_attempts=_attempts(back),
-            timeout=timeout if timeout is not None else _timeout(made),
-            undo_timeout=_timeout(back) if isinstance(back, JobCall) else timeout or _timeout(back),
+            attempts=attempts or attempts_of(made),
+            undo_attempts=attempts or undo_attempts_of(back),
+            timeout=timeout if timeout is not None else timeout_of(made),
+            undo_timeout=timeout_of(back) if isinstance(back, JobCall) or not timeout else timeout,
         )
         self._numbers[name] = len(self._steps)
         self._steps.append(step)
@@ -198,11 +200,18 @@ def _name_of(where: str, one: object) -> str:
     raise BadInput(f"after of {where} takes steps and their names, not {shown(one)}.")
 
 
-def _attempts(action: Action | None) -> int:
-    if isinstance(action, JobCall) and action.attempts is not None:
-        return action.attempts
-    return bounds.ATTEMPTS_DEFAULT
+def attempts_of(action: Action | None, default: int = bounds.ATTEMPTS_DEFAULT) -> int:
+    """Return how often an action is tried if its step does not say."""
+    if isinstance(action, JobCall):
+        return bounds.ATTEMPTS_DEFAULT if action.attempts is None else action.attempts
+    return default
 
 
-def _timeout(action: Action | None) -> float | None:
+def undo_attempts_of(action: Action | None) -> int:
+    """Return how often an undo is tried if its step does not say."""
+    return attempts_of(action, UNDO_ATTEMPTS_DEFAULT)
+
+
+def timeout_of(action: Action | None) -> float | None:
+    """Return how long an action may take if its step does not say."""
     return action.timeout if isinstance(action, JobCall) else TIMEOUT_SECONDS_DEFAULT

@@ -16,6 +16,8 @@ def explained(
     step: StepView,
     steps: Sequence[StepView],
     *,
+    has_verify: bool = False,
+    idempotent: bool = False,
     job: str | None = None,
     unserved: Sequence[str] = (),
 ) -> str:
@@ -23,12 +25,14 @@ def explained(
 
     ``job``: what the engine says of its job. ``unserved``: why no living worker can run it.
     """
-    said = [_state(group, step, steps)]
-    is_waiting = step.state is StepState.PENDING or step.state.is_being_undone
-    if group.paused_by is not None and is_waiting:
+    said = [_state(group, step, steps, _after_death(has_verify, idempotent))]
+    is_open = step.state is StepState.PENDING or step.state.is_uncertain
+    is_open |= step.state.is_being_undone
+    if group.paused_by is not None and is_open:
         said.append(f"The group is paused by {group.paused_by}.")
-    if is_waiting:
+    if is_open:
         said += unserved
+    is_waiting = is_open and step.state is not StepState.RUNNING
     if job is not None and is_waiting and not unserved and not _open_before(step, steps):
         said.append(job)
     if step.error is not None and step.state is not StepState.APPLIED:
@@ -38,7 +42,16 @@ def explained(
     return " ".join(said)
 
 
-def _state(group: GroupView, step: StepView, steps: Sequence[StepView]) -> str:
+def _after_death(has_verify: bool, idempotent: bool) -> str:
+    """Say what becomes of a running step if its worker dies."""
+    if has_verify:
+        return "it is verified before anything runs again"
+    if idempotent:
+        return "it runs again"
+    return "nobody can tell how far it came, for it has no verify: it counts as failed"
+
+
+def _state(group: GroupView, step: StepView, steps: Sequence[StepView], after_death: str) -> str:
     name = f"step {step.name!r}"
     before = _open_before(step, steps)
     attempts = f"attempt {step.attempts} of {step.attempts_max}"
@@ -50,18 +63,15 @@ def _state(group: GroupView, step: StepView, steps: Sequence[StepView]) -> str:
         case StepState.PENDING:
             return f"{name} waits for a worker of node {step.node!r}."
         case StepState.RUNNING:
-            return f"{name} is running, {attempts}; should its worker die, it is verified first."
+            return f"{name} is running, {attempts}; if its worker dies, {after_death}."
         case StepState.UNKNOWN:
-            return (
-                f"{name} began, and nobody knows yet whether it was applied: it is verified before "
-                f"anything runs again."
-            )
+            return f"{name} began, and nobody knows yet whether it was applied: {after_death}."
         case StepState.APPLIED:
             return f"{name} is applied."
         case StepState.NOT_APPLIED:
-            return f"{name} failed, and nothing of it is there.{_stuck(group, step)}"
+            return f"{name} failed, and nothing of it is there.{_stuck_on(group, step, steps)}"
         case StepState.POSSIBLY_APPLIED:
-            return f"{name} failed, and may have been applied.{_stuck(group, step)}"
+            return f"{name} failed, and may have been applied.{_stuck_on(group, step, steps)}"
         case StepState.CANCELLED:
             return f"{name} never ran: {group.reason or 'its group was stopped'}."
         case StepState.SKIPPED:
@@ -71,19 +81,22 @@ def _state(group: GroupView, step: StepView, steps: Sequence[StepView]) -> str:
             waits = f"; first {_some(after)} must be undone" if after else ""
             return f"{name} is to be undone on node {step.node!r}{waits}."
         case StepState.UNDOING:
-            return f"{name} is being undone, attempt {step.undo_attempts}."
+            attempts = f"attempt {step.undo_attempts} of {step.undo_attempts_max}"
+            return f"{name} is being undone, {attempts}."
         case StepState.UNDO_UNKNOWN:
             return f"the undo of {name} began, and how it ended is being found out."
         case StepState.UNDONE:
             return f"{name} is undone."
         case StepState.NOT_UNDONE:
-            return f"{name} could not be undone.{_stuck(group, step)}"
+            return f"{name} could not be undone.{_stuck_on(group, step, steps)}"
     return f"{name} was left as it is by a person: {step.why}."
 
 
-def _stuck(group: GroupView, step: StepView) -> str:
+def _stuck_on(group: GroupView, step: StepView, steps: Sequence[StepView]) -> str:
     if group.state is not GroupState.STUCK:
         return ""
+    if group.pivot is None and step.state is not StepState.NOT_UNDONE:  # on its way back
+        return f" The group is stuck on {_some([s for s in steps if s.state == 'not_undone'])}."
     named = f"{quote(group.name)} {quote(step.name)}"
     return (
         f" The group is stuck on it: `inturn groups retry {named}`, or `inturn groups skip {named} "

@@ -10,8 +10,19 @@ from typing import Any
 import msgspec
 
 from inturn.groups import actions
-from inturn.groups.builder import GroupBuilder
-from inturn.groups.model import Action, Command, Definition, JobCall, Node, Request, Sql
+from inturn.groups.builder import GroupBuilder, attempts_of, timeout_of, undo_attempts_of
+from inturn.groups.model import (
+    CONCURRENCY_DEFAULT,
+    CONCURRENCY_MAX,
+    Action,
+    Command,
+    Definition,
+    JobCall,
+    Node,
+    Request,
+    Sql,
+    Step,
+)
 from inturn.model.admissible import check_name, check_whole, shown
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
@@ -20,6 +31,7 @@ from inturn.queue.app import App
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 
+_MEANT_AS_AFTER = ("depends_on", "depends", "needs", "requires")
 _ACTIONS = ("sql", "http", "run", "job")
 
 
@@ -103,12 +115,13 @@ def _node(name: str, said: Any) -> Node:
     if not isinstance(said, dict):
         raise BadInput(f"{where} is an address, or address and concurrency; not {shown(said)}.")
     _check_members(where, said, allowed=("address", "concurrency", "local"))
-    if said.get("concurrency") is not None:
-        check_whole(f"concurrency of {where}", said["concurrency"], 1, 10_000)
+    concurrency = said.get("concurrency", CONCURRENCY_DEFAULT)
+    if concurrency is not None:
+        check_whole(f"concurrency of {where}", concurrency, 1, CONCURRENCY_MAX)
     return Node(
         name=name,
         address=None if said.get("address") is None else _text(where, said["address"]),
-        concurrency=said.get("concurrency"),
+        concurrency=concurrency,
         local=_yes(where, said, "local"),
     )
 
@@ -192,8 +205,7 @@ def written(definition: Definition, nodes: Iterable[Node]) -> dict[str, Any]:
                 after=[definition.steps[number].name for number in step.after],
                 irreversible=step.irreversible,
                 idempotent=step.idempotent,
-                attempts=step.attempts,
-                timeout=step.timeout,
+                **_limits_written(step),
             )
             for step in definition.steps
         },
@@ -207,8 +219,20 @@ def as_yaml(document: Mapping[str, Any]) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
+def _limits_written(step: Step) -> dict[str, Any]:
+    """Return a step's attempts and timeout where they are not those of its actions."""
+    attempts = (attempts_of(step.do), undo_attempts_of(step.undo))
+    timeouts = (timeout_of(step.do), timeout_of(step.undo))
+    return {
+        "attempts": None if (step.attempts, step.undo_attempts) == attempts else step.attempts,
+        "timeout": None if (step.timeout, step.undo_timeout) == timeouts else step.timeout,
+    }
+
+
 def _node_written(node: Node) -> Any:
-    return _without_defaults(address=node.address, concurrency=node.concurrency, local=node.local)
+    found = _without_defaults(address=node.address, local=node.local)
+    is_default = node.concurrency == CONCURRENCY_DEFAULT
+    return found if is_default else found | {"concurrency": node.concurrency}
 
 
 def _action_written(action: Action) -> dict[str, Any]:
@@ -221,8 +245,8 @@ def _action_written(action: Action) -> dict[str, Any]:
             arguments = msgspec.json.decode(payload)
             return {"job": kind, "with": arguments} if arguments else {"job": kind}
         case Request(method, url, body, headers):
-            found = _without_defaults(json=msgspec.json.decode(body), headers=headers)
-            return {"http": f"{method} {url}"} | found
+            found = {"json": given} if (given := msgspec.json.decode(body)) is not None else {}
+            return {"http": f"{method} {url}"} | found | _without_defaults(headers=headers)
 
 
 def _without_defaults(**members: Any) -> dict[str, Any]:
@@ -241,29 +265,16 @@ def _check_members(
     for name in said:
         if name not in (*required, *allowed):
             near = did_you_mean(str(name), (*required, *allowed))
+            if "after" in allowed and name in _MEANT_AS_AFTER:
+                near = " Did you mean after?"
             raise BadInput(f"{where} has {shown(name)}, which means nothing here.{near}")
 
 
 def _mapping(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
     found = said.get(name)
-    if name == "steps" and isinstance(found, list):
-        return _by_name(found)
     if found is not None and not isinstance(found, dict):
         raise BadInput(f"`{name}:` holds names, each with what it is; not {shown(found)}.")
     return found or {}
-
-
-def _by_name(steps: list[Any]) -> dict[str, Any]:
-    """Return a list of steps, each with its ``name``, as a mapping; refuse a name said twice."""
-    found: dict[str, Any] = {}
-    for step in steps:
-        if not isinstance(step, dict) or "name" not in step:
-            raise BadInput(f"a step in a list of `steps:` needs its `name:`; not {shown(step)}.")
-        name = str(step["name"])
-        if name in found:
-            raise BadInput(f"there are two steps {name!r}: rename one.")
-        found[name] = {key: one for key, one in step.items() if key != "name"}
-    return found
 
 
 def _text(where: str, said: Any) -> str:

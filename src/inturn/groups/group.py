@@ -13,7 +13,7 @@ import msgspec
 
 from inturn.groups.builder import GroupBuilder, check_nodes
 from inturn.groups.errors import GroupTimeout
-from inturn.groups.model import Definition, GroupState, StepState, StepView
+from inturn.groups.model import NOT_UNDONE, Definition, GroupState, StepView
 from inturn.groups.plan import Plan, plan_of
 from inturn.model.errors import BadInput
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS_FIRST = 0.01
 LOOK_SECONDS_MAX = 0.25
 _ENDS = (GroupState.DONE, GroupState.UNDONE, GroupState.STUCK)
-_NOT_UNDONE = (StepState.NOT_UNDONE, StepState.UNDO_SKIPPED)
 
 
 class GroupResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +104,7 @@ async def result_of(groups: Groups, group: str, timeout: float | None = None) ->
                 state=row.state,
                 reason=row.reason,
                 steps=steps,
-                not_undone=tuple(step.name for step in steps if step.state in _NOT_UNDONE),
+                not_undone=tuple(step.name for step in steps if step.state in NOT_UNDONE),
             )
         if ends_at is not None and time.monotonic() >= ends_at:
             view = await groups.get(group)

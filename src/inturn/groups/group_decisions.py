@@ -18,7 +18,7 @@ class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a whole group: its state, its steps', and the jobs that carry it on.
 
     - ``cancel``: steps whose jobs are cancelled, in this order;
-    - ``undo``: steps whose undo gets a new job, each with those whose undo it waits for;
+    - ``jobs``: steps that get a new job, forward or back, each with those whose jobs it waits for;
     - ``watch``: steps whose jobs it waits for, to be looked at again when all have ended, or one
       ended and nobody wrote down how; ``only_deaths``: only then.
     """
@@ -26,49 +26,96 @@ class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
     state: GroupState
     steps: dict[int, StepState] = {}
     cancel: list[int] = []
-    undo: dict[int, list[int]] = {}
+    jobs: dict[int, list[int]] = {}
     watch: list[int] = []
     only_deaths: bool = False
 
 
 def next_change(
-    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, *, gone: Collection[int] = ()
+    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, *, dead: Collection[int] = ()
 ) -> GroupChange:
     """Look at a whole group, and say what is to be done.
 
-    ``gone``: steps whose jobs ended without a word: buried by the engine after crashes, cancelled
-    or dropped by a person.
+    ``dead``: steps whose jobs ended and wrote nothing down: the engine buried them after crashes,
+    or a person cancelled or dropped them.
     """
     states = [step.state for step in steps]
     if group.state in (GroupState.DONE, GroupState.UNDONE):
         return GroupChange(state=group.state)
     doubtful = {number for number, step in enumerate(steps) if step.is_doubtful}
     if group.state is GroupState.STOPPING:
-        return _stop(states, after, gone, doubtful)
+        return _stop(states, after, dead, doubtful)
     if not group.goes_forward:
-        return _undo_on(states, after, gone)
-    changed = {
-        number: StepState.POSSIBLY_APPLIED
-        if states[number].is_uncertain or number in doubtful
-        else StepState.NOT_APPLIED
-        for number in gone
-        if states[number].is_uncertain or states[number] is StepState.PENDING
-    }
-    states = [changed.get(number, state) for number, state in enumerate(states)]
+        return _undo_on(states, after, dead)
+    changed = {}
+    waiting = set[int]()
+    for number in in_order(after):
+        state = states[number]
+        if _is_held(number, states, after, waiting):
+            waiting.add(number)
+        elif number in dead and not _has_ended(state):
+            may_be_there = state.is_uncertain or number in doubtful
+            states[number] = changed[number] = (
+                StepState.POSSIBLY_APPLIED if may_be_there else StepState.NOT_APPLIED
+            )
+    if any(state.is_failed for state in states) and not group.has_begun_irreversible:
+        return _stop(states, after, (), doubtful, changed)
+    change = _forward(states, after)
+    return msgspec.structs.replace(change, steps=changed, only_deaths=bool(change.watch))
+
+
+def decided(
+    group: GroupFacts, steps: Sequence[StepFacts], after: Graph, number: int
+) -> GroupChange:
+    """Say what is to be done when a person has said of a step to try it again, or to skip it."""
+    states = [step.state for step in steps]
+    if group.has_begun_irreversible:
+        change, followers = _forward(states, after), _followers(after, number)
+        jobs = {
+            one: [before for before in after[one] if not states[before].is_passed]
+            for one in change.watch
+            if one == number or (one in followers and states[one] is StepState.PENDING)
+        }
+    else:
+        watch = [one for one, state in enumerate(states) if state.is_being_undone]
+        change = GroupChange(state=state_of_undo(states), watch=watch)
+        jobs = undo_anew(states, after, number)
+    return msgspec.structs.replace(change, steps={number: states[number]}, jobs=jobs)
+
+
+def _forward(states: Sequence[StepState], after: Graph) -> GroupChange:
+    """Say where a group stands on its way forward, and which steps' ends it waits for."""
     if all(state.is_passed for state in states):
         return GroupChange(state=GroupState.DONE)
-    has_failed = any(state.is_failed for state in states)
-    if has_failed and not group.has_begun_irreversible:
-        return _stop(states, after, (), doubtful, changed)
-    watch = [number for number, state in enumerate(states) if not _has_ended(state)]
-    state = GroupState.STUCK if has_failed else GroupState.RUNNING
-    return GroupChange(state=state, steps=changed, watch=watch, only_deaths=True)
+    waiting = set[int]()
+    for number in in_order(after):
+        if _is_held(number, states, after, waiting):
+            waiting.add(number)
+    watch = [n for n, state in enumerate(states) if not _has_ended(state) and n not in waiting]
+    failed = any(state.is_failed for state in states)
+    return GroupChange(state=GroupState.STUCK if failed else GroupState.RUNNING, watch=watch)
+
+
+def _is_held(
+    number: int, states: Sequence[StepState], after: Graph, waiting: Collection[int]
+) -> bool:
+    """Say whether a step waits for one that has failed, or for one that does: it gets a new job
+    when that is retried, whatever became of its own.
+    """
+    return states[number] is StepState.PENDING and any(
+        before in waiting or states[before].is_failed for before in after[number]
+    )
+
+
+def _followers(after: Graph, number: int) -> set[int]:
+    """Return all that comes after a step, directly or not."""
+    return set(chain(backwards(after), number)) - {number}
 
 
 def _stop(
     states: list[StepState],
     after: Graph,
-    gone: Collection[int],
+    dead: Collection[int],
     doubtful: Collection[int],
     changed: dict[int, StepState] | None = None,
 ) -> GroupChange:
@@ -83,7 +130,7 @@ def _stop(
             if number in doubtful:  # it was to be tried again
                 changed[number] = StepState.POSSIBLY_APPLIED
                 to_undo.append(number)
-        elif state.is_uncertain and number not in gone:
+        elif state.is_uncertain and number not in dead:
             watch.append(number)
         elif state.is_uncertain:
             changed[number] = StepState.POSSIBLY_APPLIED
@@ -100,22 +147,22 @@ def _stop(
         state=GroupState.UNDOING,
         steps=changed,
         cancel=cancel,
-        undo=undo_waits(now, after, to_undo),
+        jobs=undo_waits(now, after, to_undo),
         watch=to_undo,
     )
 
 
-def _undo_on(states: list[StepState], after: Graph, gone: Collection[int]) -> GroupChange:
+def _undo_on(states: list[StepState], after: Graph, dead: Collection[int]) -> GroupChange:
     """Go on with an undo: past those that died, to its end."""
-    changed = {number: StepState.NOT_UNDONE for number in gone if states[number].is_being_undone}
+    changed = {number: StepState.NOT_UNDONE for number in dead if states[number].is_being_undone}
     states = [changed.get(number, state) for number, state in enumerate(states)]
     watch = [number for number, state in enumerate(states) if state.is_being_undone]
     if not watch:
         return GroupChange(state=state_of_undo(states), steps=changed)
     # Jobs that wait for a dead one would wait for ever: they are made anew.
     again = [number for number in watch if changed and states[number] is StepState.TO_UNDO]
-    undo = undo_waits(states, after, again)
-    return GroupChange(state=GroupState.UNDOING, steps=changed, undo=undo, watch=watch)
+    jobs = undo_waits(states, after, again)
+    return GroupChange(state=GroupState.UNDOING, steps=changed, jobs=jobs, watch=watch)
 
 
 def state_of_undo(states: Sequence[StepState]) -> GroupState:
@@ -145,8 +192,10 @@ def undo_waits(
 
 def undo_anew(states: Sequence[StepState], after: Graph, number: int) -> dict[int, list[int]]:
     """Return the undo jobs to make for a step that a person retries: its own, and anew those of
-    steps it came after, which wait for it from now on.
+    steps it came after, which wait for it from now on; none if it is skipped.
     """
+    if not states[number].is_being_undone:
+        return {}
     again = [one for one in chain(after, number) if states[one].is_being_undone]
     return undo_waits(states, after, [one for one in again if states[one] is not StepState.UNDOING])
 

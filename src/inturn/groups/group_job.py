@@ -1,8 +1,9 @@
-"""The job that advances a group: when all has ended, or a step's job died unheard."""
+"""The job that advances a group: when all has ended, or a step's job died before it said how."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -27,22 +28,32 @@ STEP, UNDO, ADVANCE = "groups.step", "groups.undo", "groups.advance"
 
 async def advance(app: App, ctx: Context, group_id: str) -> None:
     """Look at a group as a whole, and do what is to be done."""
-    failed = await _failed_jobs(app, group_id)
+    ended = await ended_jobs(app, group_id)
     async with ctx.transaction() as t:
         rows = await t.run(records.LOCK_GROUP, id=group_id)
         if not rows:
             return
         [group] = rows
         steps = await t.run(records.FACTS, id=group_id)
-        gone = {step.number: failed[job] for step in steps if (job := _current_job(step)) in failed}
+        dead = {
+            step.number: state
+            for step in steps
+            if not step.state.is_failed
+            and (job := _current_job(step)) is not None
+            and (state := ended.get(job)) in (JobState.DEAD, JobState.CANCELLED)
+        }
         change = next_change(
             group.facts,
             [step.facts for step in steps],
             [step.after for step in steps],
-            gone=gone,
+            dead=dead,
         )
-        errors = {number: f"its job was {state}" for number, state in gone.items()}
-        await carry_out(app, t, group, steps, change, errors=errors, this=str(ctx.id))
+        errors = {
+            number: f"its job was {dead[number]}"
+            for number, state in change.steps.items()
+            if number in dead and state is not StepState.CANCELLED
+        }
+        await carry_out(app, t, group, steps, change, ended=ended, errors=errors, this=ctx.id)
 
 
 async def carry_out(
@@ -52,53 +63,58 @@ async def carry_out(
     steps: Sequence[FactsRow],
     change: GroupChange,
     *,
-    errors: dict[int, str] | None = None,
-    this: str | None = None,
-    reason: str | None = None,
+    ended: Mapping[UUID, JobState | None],
+    errors: Mapping[int, str] = MappingProxyType({}),
+    this: UUID | None = None,
 ) -> None:
-    """Write down what becomes of a group, and submit and cancel the jobs that carry it on."""
+    """Write down what becomes of a group, and submit and cancel the jobs that carry it on.
+
+    ``ended``: which of its jobs had ended. ``this``: the job that looks at it.
+    """
     watchers = [new_id(), new_id()]
-    after = [step.after for step in steps]
+    now = {number: change.steps.get(number, step.state) for number, step in enumerate(steps)}
     # Smaller ids go first where jobs are cancelled, and who waits for others must.
-    undo = {number: new_id() for number in in_order(after) if number in change.undo}
-    jobs = {number: str(id) for number, id in undo.items()}
-    cancelled = [steps[number].job for number in change.cancel]
-    for number in undo:
-        old = steps[number].undo_job
-        if old is not None and steps[number].state.is_being_undone:
-            cancelled.append(old)
+    order = in_order([step.after for step in steps])
+    goes_back = any(now[number].is_being_undone for number in change.jobs)
+    ordered = order if goes_back else order[::-1]
+    made = {number: new_id() for number in ordered if number in change.jobs}
+    cancelled = [UUID(steps[number].job) for number in change.cancel]
+    cancelled += [job for number in made if (job := _current_job(steps[number])) is not None]
     watching_now = [group.react] if change.only_deaths else [group.finish, group.react]
-    cancelled += [one for one in watching_now if one is not None and one != this]
+    cancelled += [UUID(one) for one in watching_now if one is not None]
     for job in cancelled:
-        await t.cancel(UUID(job))
-    states = {number: steps[number].state for number in undo} | change.steps
+        if job not in ended and job != this:
+            await t.cancel(job)
     changed = [
         NewState(
             group_id=group.id,
             number=number,
-            state=state,
-            undo_job=jobs.get(number),
-            error=(errors or {}).get(number),
+            state=now[number],
+            job=str(made[number]) if number in made and not goes_back else None,
+            undo_job=str(made[number]) if number in made and goes_back else None,
+            error=errors.get(number),
         )
-        for number, state in states.items()
+        for number in made.keys() | change.steps.keys()
     ]
     await t.run_many(records.SAVE_STATES, changed)
-    if reason is None and errors:
+    reason = None
+    if errors:
         number = min(errors)
         reason = f"step {steps[number].name!r} failed: {errors[number]}"
     await save_group(t, group, change.state, reason=reason)
-    now = {number: change.steps.get(number, step.state) for number, step in enumerate(steps)}
 
     def job_of(number: int) -> UUID:
-        if now[number].is_being_undone:
-            return undo.get(number) or UUID(steps[number].undo_job or "")
-        return UUID(steps[number].job)
+        if number in made:
+            return made[number]
+        step = steps[number]
+        return UUID(step.undo_job if now[number].is_being_undone else step.job)
 
     new = []
-    for number, id in undo.items():
+    for number, id in made.items():
         step = steps[number].step
-        after_these = frozenset(job_of(one) for one in change.undo[number])
-        new.append(step_job(UNDO, group.id, number, step, step.undo, after=after_these, id=id))
+        kind, action = (UNDO, step.undo) if goes_back else (STEP, step.do)
+        after_these = frozenset(map(job_of, change.jobs[number]))
+        new.append(step_job(kind, group.id, number, step, action, after=after_these, id=id))
     watched = frozenset(map(job_of, change.watch))
     finish = str(watchers[0]) if watched else None
     if change.only_deaths:
@@ -119,12 +135,12 @@ async def carry_out(
 def watcher_jobs(
     group: str, finish: UUID | None, react: UUID, ended: Iterable[UUID], watched: Iterable[UUID]
 ) -> list[NewJob]:
-    """Return the jobs that look at a group when jobs have ended, and when one died unheard."""
+    """Return the jobs that look at a group: when jobs have ended, and when one has died."""
 
     def look_job(id: UUID, after: Iterable[UUID], after_failed: Iterable[UUID]) -> NewJob:
         return NewJob(
             kind=ADVANCE,
-            payload=msgspec.json.encode({"group": group}).decode(),
+            payload=payload_of(group),
             queue=QUEUE,
             attempts_max=bounds.ATTEMPTS_MAX,
             after=frozenset(after),
@@ -134,6 +150,11 @@ def watcher_jobs(
 
     jobs = [look_job(react, (), watched)]
     return jobs if finish is None else [look_job(finish, ended, ()), *jobs]
+
+
+def payload_of(group: str) -> str:
+    """Return the payload of a job that looks at a group."""
+    return msgspec.json.encode({"group": group}).decode()
 
 
 def step_job(
@@ -167,21 +188,21 @@ def kind_of(kind: str, called: str) -> str:
 
 
 def _current_job(step: FactsRow) -> UUID | None:
-    """Return the job that a step waits for, on its way forward or back."""
+    """Return the job that a step waits for, or failed in, on its way forward or back."""
     if step.state.is_being_undone:
         return None if step.undo_job is None else UUID(step.undo_job)
     is_open = step.state.is_uncertain or step.state is StepState.PENDING
-    return UUID(step.job) if is_open else None
+    return UUID(step.job) if is_open or step.state.is_failed else None
 
 
-async def _failed_jobs(app: App, group_id: str) -> dict[UUID | None, JobState]:
-    """Return the jobs that a group's steps wait for and that died or were cancelled.
+async def ended_jobs(app: App, group_id: str) -> Mapping[UUID, JobState | None]:
+    """Return how those of a group's jobs ended that have: of its steps, and that look at it.
 
     Before the group is locked: who holds a lock asks for no second connection. A job that dies
     meanwhile is heard of by the watchers that are submitted under the lock.
     """
+    groups = await app.run(lambda store: store.read(records.GROUP, id=group_id))
     steps = await app.run(lambda store: store.read(records.FACTS, id=group_id))
     jobs = [job for step in steps if (job := _current_job(step)) is not None]
-    ended = await app.run(lambda store: store.ended(jobs))
-    failed = (JobState.DEAD, JobState.CANCELLED)
-    return {job: state for job, state in ended.items() if state in failed}
+    jobs += [UUID(job) for one in groups for job in (one.finish, one.react) if job is not None]
+    return await app.run(lambda store: store.ended(jobs))

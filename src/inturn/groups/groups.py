@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -21,12 +21,20 @@ from inturn.groups.group_job import (
     step_job,
     watcher_jobs,
 )
-from inturn.groups.model import CONCURRENCY_MAX, QUEUE, Definition, Node, queue_of
+from inturn.groups.model import (
+    CONCURRENCY_DEFAULT,
+    CONCURRENCY_MAX,
+    QUEUE,
+    Definition,
+    Node,
+    queue_of,
+)
 from inturn.groups.operations import GroupsOperations, RunQuery
 from inturn.groups.plan import in_order
-from inturn.groups.records import SCHEMA, new_step
+from inturn.groups.records import SCHEMA, GroupRow, new_step
 from inturn.groups.step_attempt import StepAttempt, StepBegins
 from inturn.groups.undo_attempt import UndoAttempt
+from inturn.log import log_node_kept
 from inturn.model import bounds
 from inturn.model.admissible import check_name, check_whole
 from inturn.model.errors import BadInput
@@ -96,15 +104,15 @@ class Groups(GroupsOperations):
         name: str,
         address: str | None = None,
         *,
-        concurrency: int | None = None,
+        concurrency: int | None = CONCURRENCY_DEFAULT,
         local: bool = False,
     ) -> Node:
         """Declare a node: ``app.node("pg1", "postgresql://…", concurrency=2)``.
 
         Without an address where only jobs of the app run there. ``${NAME}`` in an address is read
         from the environment where the worker runs, ``${file:/path}`` from a file. ``concurrency``:
-        how many steps run there at once, over all workers. ``local``: only workers that were
-        started for it, ``inturn work --node NAME``, serve it.
+        how many steps run there at once, over all workers; None: no limit. ``local``: only
+        workers that were started for it, ``inturn work --node NAME``, serve it.
         """
         check_name("node", name, bounds.QUEUE_CHARS_MAX - len(queue_of("")))
         if concurrency is not None:
@@ -128,7 +136,7 @@ class Groups(GroupsOperations):
         mine = {name: node for name, node in declared.items() if name in used}
         known = {node.name: node for node in await self.read(records.NODES)}
         check_nodes(definition, known | declared)
-        await self._changed_nodes(self.read, mine)
+        self._refuse_moves(await self._changed_nodes(self.read, mine))
         await self.check_name_is_free(self.read, definition.name)
         if nodes:
             settings = {
@@ -167,7 +175,9 @@ class Groups(GroupsOperations):
             ids.values(),
         )
         async with self.app.transaction() as t:
-            await self._put_nodes(t, mine)
+            changed = await self._changed_nodes(t.run, mine)
+            self._refuse_moves(changed)
+            await self._put_nodes(t, [node for node, _ in changed])
             await self.check_name_is_free(t.run, definition.name)
             await t.run(
                 records.ADD_GROUP,
@@ -188,30 +198,47 @@ class Groups(GroupsOperations):
             await t.submit_many([Call(job, None, self.app) for job in jobs])
         return group
 
-    async def _put_nodes(self, t: AppTransaction, nodes: Mapping[str, Node]) -> None:
-        for node in await self._changed_nodes(t.run, nodes):
+    async def _put_nodes(self, t: AppTransaction, nodes: Sequence[Node]) -> None:
+        for node in nodes:
             await t.run(records.PUT_NODE, **msgspec.structs.asdict(node))
 
-    async def _changed_nodes(self, run: RunQuery, nodes: Mapping[str, Node]) -> list[Node]:
-        """Return the nodes that the store has otherwise; refuse to move one that is in use."""
+    async def _changed_nodes(
+        self, run: RunQuery, nodes: Mapping[str, Node]
+    ) -> list[tuple[Node, GroupRow | None]]:
+        """Return the nodes that the store has otherwise, each with a group that is under way where
+        it is now, if its address is another.
+        """
         known = {node.name: node for node in await run(records.NODES)}
-        changed = [node for name, node in nodes.items() if known.get(name) != node]
-        for node in changed:
-            if node.name in known and known[node.name].address != node.address:
-                for user in await run(records.NODE_USER, name=node.name):
-                    raise BadInput(
-                        f"node {node.name!r} has another address in this store, which group "
-                        f"{user.name!r} uses and is {user.state}. Wait until that has ended, or "
-                        f"name the new node otherwise."
-                    )
+        changed: list[tuple[Node, GroupRow | None]] = []
+        for name, node in nodes.items():
+            before = known.get(name, node)
+            moved = (
+                await run(records.NODE_USER, name=name) if before.address != node.address else ()
+            )
+            if known.get(name) != node:
+                changed.append((node, next(iter(moved), None)))
         return changed
+
+    def _refuse_moves(self, changed: Sequence[tuple[Node, GroupRow | None]]) -> None:
+        for node, user in changed:
+            if user is not None:
+                raise BadInput(
+                    f"node {node.name!r} has another address in this store, which group "
+                    f"{user.name!r} uses and is {user.state}. Wait until that has ended, pause it, "
+                    f"or name the new node otherwise."
+                )
 
     async def _write_nodes(self) -> None:
         """As a worker starts: write down the nodes that its app declares."""
-        if self.nodes:
-            await self.ready()
-            async with self.app.transaction() as t:
-                await self._put_nodes(t, self.nodes)
+        if not self.nodes:
+            return
+        await self.ready()
+        async with self.app.transaction() as t:
+            changed = await self._changed_nodes(t.run, self.nodes)
+            await self._put_nodes(t, [node for node, user in changed if user is None])
+        for node, user in changed:
+            if user is not None:
+                log_node_kept(node.name, user.name, user.state)
 
     def _begins(self) -> StepBegins:
         """Return what writes down the beginnings of steps on this loop."""

@@ -49,14 +49,14 @@ class GroupsInspection(Extension):
         """Return a group by its name (the newest) or its id."""
         row = await self.row(group)
         [counted] = await self.read(records.ENDED_STEPS, id=row.id)
-        return row.view(counted.ended)
+        return row.view(counted.ended, counted.not_undone)
 
     async def list(
         self, *, state: GroupState | None = None, before: str = "", rows_max: int = 100
     ) -> list[GroupView]:
         """Return groups, the newest first. ``before``: those older than the one of this id."""
         rows = await self.read(records.GROUPS, state=state or "", before=before, rows_max=rows_max)
-        return [row.view(row.ended) for row in rows]
+        return [row.view(row.ended, row.not_undone) for row in rows]
 
     async def steps(self, group: str) -> Sequence[StepView]:
         """Return the steps of a group, in the order in which they were defined."""
@@ -119,7 +119,15 @@ class GroupsInspection(Extension):
         except UnknownJob:
             why = None
         unserved = await self.unserved([found.step])
-        return explained(view, steps[found.number], steps, job=why, unserved=unserved)
+        return explained(
+            view,
+            steps[found.number],
+            steps,
+            has_verify=found.has_verify,
+            idempotent=found.idempotent,
+            job=why,
+            unserved=unserved,
+        )
 
     async def unserved(self, steps: Sequence[Step]) -> Sequence[str]:
         """Say which jobs and which nodes of steps no living worker serves."""
@@ -130,6 +138,7 @@ class GroupsInspection(Extension):
             if isinstance(action, JobCall)
         }
         workers = await self.app.run(lambda store: store.workers())
+        is_first = all(QUEUE not in worker.queues for worker in workers)
         settings = await self.app.run(lambda store: store.settings())
         served = {queue for worker in workers for queue in worker.queues}
         said = []
@@ -141,7 +150,9 @@ class GroupsInspection(Extension):
             # A worker of groups serves every other node as soon as it has heard of it.
             if queue not in served and (is_local or QUEUE not in served):
                 start = f"inturn work MODULE:APP{f' --node {quote(node)}' if is_local else ''}"
-                said.append(f"No living worker serves node {node!r}: start one by `{start}`.")
+                soon = " yet; one of all queues will within 5 s. If there is none,"
+                yet = soon if workers and is_first and not is_local else ":"
+                said.append(f"No living worker serves node {node!r}{yet} start one by `{start}`.")
         return said
 
     async def ready(self) -> None:

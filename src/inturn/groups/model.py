@@ -15,6 +15,8 @@ EDGES_MAX = 500_000  # pairs of a step and one that it comes after
 NAME_CHARS_MAX = 200
 TEXT_CHARS_MAX = 1024 * 1024  # of an action
 CONCURRENCY_MAX = 10_000
+CONCURRENCY_DEFAULT = 10  # of a node: one that hangs leaves a worker slots for the others
+UNDO_ATTEMPTS_DEFAULT = 100  # of a built-in action: with the pauses between them, some hours
 TIMEOUT_SECONDS_DEFAULT = 60.0  # of a built-in action
 
 
@@ -83,6 +85,9 @@ class StepState(StrEnum):
         return self in (StepState.APPLIED, StepState.SKIPPED)
 
 
+NOT_UNDONE = (StepState.NOT_UNDONE, StepState.UNDO_SKIPPED)
+
+
 class Sql(msgspec.Struct, frozen=True, tag="sql"):
     """SQL statements for a PostgreSQL or SQLite node, which run in one transaction."""
 
@@ -120,12 +125,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Where steps run: a name, an address, how many run there at once over all workers.
 
     ``address`` is kept as it was written: ``${NAME}`` in it is read where the worker runs.
-    ``local``: only workers that were started for it serve it.
+    ``concurrency`` None: as many as the workers have slots. ``local``: only workers that were
+    started for it serve it.
     """
 
     name: str
     address: str | None = None
-    concurrency: int | None = None
+    concurrency: int | None = CONCURRENCY_DEFAULT
     local: bool = False
 
 
@@ -170,6 +176,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     attempts_max: int
     undo_attempts: int = 0
+    undo_attempts_max: int
     irreversible: bool = False
     answer: str | None = None  # of the last verify
     error: str | None = None
@@ -200,6 +207,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why it does not go forward any more
     step_count: int
     ended: int  # steps whose way forward, or back, has ended
+    not_undone_count: int = 0  # of them, those that could not be undone, or were left as they are
     created_at: datetime
     ended_at: datetime | None = None
 

@@ -6,18 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from inturn.groups import records, step_decisions
+from inturn.groups import group_decisions, records, step_decisions
 from inturn.groups.errors import GroupRefused
-from inturn.groups.group_decisions import GroupChange, state_of_undo, undo_anew
-from inturn.groups.group_job import ADVANCE, carry_out, watcher_jobs
+from inturn.groups.group_job import ADVANCE, carry_out, ended_jobs, payload_of
 from inturn.groups.inspection import GroupsInspection, unknown_step
 from inturn.groups.model import QUEUE, GroupState
-from inturn.groups.records import GroupRow
 from inturn.groups.step_attempt import save_group
 from inturn.model.admissible import check_by, check_name
 from inturn.model.errors import BadInput
-from inturn.model.ids import new_id
-from inturn.model.job import NewJob
+from inturn.model.job import JobState, NewJob
 from inturn.queue.job import Call
 
 RunQuery = Callable[..., Awaitable[list[Any]]]
@@ -38,8 +35,8 @@ class GroupsOperations(GroupsInspection):
             if row.state is GroupState.DONE:
                 await self.check_name_is_free(t.run, row.name)
             await save_group(t, row, GroupState.STOPPING, reason=why)
-            await t.run(records.PAUSE, id=row.id, by=None, now=None)
-            new = NewJob(kind=ADVANCE, payload=payload_of_group(row.id), queue=QUEUE)
+            await t.run(records.PAUSE, id=row.id, by=None, but=None, now=None)
+            new = NewJob(kind=ADVANCE, payload=payload_of(row.id), queue=QUEUE)
             await t.submit(Call(new, None, self.app))
 
     async def pause(self, group: str, *, by: str = "its owner") -> None:
@@ -49,19 +46,21 @@ class GroupsOperations(GroupsInspection):
         if row.state in (GroupState.DONE, GroupState.UNDONE):
             raise GroupRefused(f"group {row.name!r} is {row.state}: there is nothing to pause.")
         async with self.app.transaction() as t:
-            await t.run(records.PAUSE, id=row.id, by=by, now=None)
+            await t.run(records.PAUSE, id=row.id, by=by, but=None, now=None)
 
     async def resume(self, group: str) -> None:
         """Let a paused group go on."""
         row = await self.row(group)
+        if row.paused_by is None:
+            raise GroupRefused(f"group {row.name!r} is {row.state}, and not paused.")
         async with self.app.transaction() as t:
-            await t.run(records.PAUSE, id=row.id, by=None, now=None)
+            await t.run(records.PAUSE, id=row.id, by=None, but=None, now=None)
 
     async def retry(self, group: str, step: str, *, following: bool = True) -> None:
         """Try a step again on which the group is stuck, with fresh attempts.
 
         ``following``: what comes after it goes on by itself when it has worked; False: the group is
-        paused then, and goes on when it is resumed.
+        paused, but for this step, and goes on when it is resumed.
         """
         await self._decide(group, step, None, following=following)
 
@@ -74,6 +73,7 @@ class GroupsOperations(GroupsInspection):
         self, group: str, step: str, why: str | None, *, following: bool = True
     ) -> None:
         row = await self.row(group)
+        ended = await ended_jobs(self.app, row.id)
         async with self.app.transaction() as t:
             [row] = await t.run(records.LOCK_GROUP, id=row.id)
             rows = await t.run(records.FACTS, id=row.id)
@@ -97,34 +97,18 @@ class GroupsOperations(GroupsInspection):
                 asks=facts.asks,
                 why=why,
             )
-            states = [one.state for one in rows]
-            states[found.number] = facts.state
-            if row.facts.has_begun_irreversible:
-                failed = any(state.is_failed for state in states)
-                await save_group(t, row, GroupState.STUCK if failed else GroupState.RUNNING)
-            else:
-                after = [one.after for one in rows]
-                watch = [n for n, state in enumerate(states) if state.is_being_undone]
-                again = undo_anew(states, after, found.number) if why is None else {}
-                change = GroupChange(
-                    state=state_of_undo(states),
-                    steps={found.number: facts.state},
-                    undo=again,
-                    watch=watch,
-                )
-                await carry_out(self.app, t, row, rows, change)
-            if why is None and not following:
-                await t.run(records.PAUSE, id=row.id, by=f"retry of {step}", now=None)
-        if row.facts.has_begun_irreversible:
-            await self._run_again(row, UUID(found.job))
-
-    async def _run_again(self, group: GroupRow, job: UUID) -> None:
-        """Put a step's job back, and have the group looked at if it dies unheard once more."""
-        if not await self.app.run(lambda store: store.dead_retry([job])):
-            return
-        [react] = watcher_jobs(group.id, None, new_id(), (), [job])
-        async with self.app.transaction() as t:
-            await t.submit(Call(react, None, self.app))
+            steps = [one.facts for one in rows]
+            steps[found.number] = facts
+            after = [one.after for one in rows]
+            change = group_decisions.decided(row.facts, steps, after, found.number)
+            await carry_out(self.app, t, row, rows, change, ended=ended)
+            if not following:
+                by, but = f"retry of {step}", found.number
+                await t.run(records.PAUSE, id=row.id, by=by, but=but, now=None)
+        dead = [UUID(rows[number].job) for number in {found.number, *change.jobs}]
+        dead = [job for job in dead if ended.get(job) is JobState.DEAD]
+        if dead:  # they have new jobs, or need none
+            await self.app.run(lambda store: store.dead_drop(dead, by=f"retry of {step}"))
 
     async def check_name_is_free(self, run: RunQuery, name: str) -> None:
         """Refuse a name that a group under way has."""
@@ -134,8 +118,3 @@ class GroupsOperations(GroupsInspection):
                     f"group {name!r} is {row.state} since {row.created_at:%Y-%m-%d %H:%M}: a name "
                     f"stands for one group that is under way. Name this one otherwise."
                 )
-
-
-def payload_of_group(group: str) -> str:
-    """Return the payload of a job that looks at a group."""
-    return f'{{"group":"{group}"}}'

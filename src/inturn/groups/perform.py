@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 from inturn.groups import programs, sql_nodes
 from inturn.groups.errors import NO_ADDRESS, ActionFailed, NothingDone
-from inturn.groups.model import Action, Command, Effect, JobCall, Request, Sql
+from inturn.groups.model import (
+    TIMEOUT_SECONDS_DEFAULT,
+    Action,
+    Command,
+    Effect,
+    JobCall,
+    Request,
+    Sql,
+    Step,
+)
 from inturn.policy.retry import Reject
 from inturn.queue.context import Context
 
@@ -34,8 +43,10 @@ class Answer(NamedTuple):
         return f"{self.effect} ({self.seen})" if self.seen else str(self.effect)
 
 
-async def perform(ctx: Context, action: Action, address: str | None, timeout: float | None) -> None:
-    """Carry out an action. It returns when it is applied.
+async def perform(
+    ctx: Context, action: Action, address: str | None, timeout: float | None, *, step: str = ""
+) -> None:
+    """Carry out an action. It returns when it is applied. ``step``: of which, in all the world.
 
     Raises ``Reject`` when it is not and never will be, ``NothingDone`` when it is not and may be
     tried again, and anything else, such as ``TimeoutError``, when that is not known.
@@ -44,7 +55,7 @@ async def perform(ctx: Context, action: Action, address: str | None, timeout: fl
         case JobCall():
             await ctx.call(action.kind, action.payload, timeout=timeout)
         case Sql(text):
-            await _in_time(timeout, sql_nodes.execute(resolved(address), text))
+            await _in_time(timeout, sql_nodes.execute(resolved(address), text, step))
         case Command(arguments):
             ended = await _in_time(timeout, programs.run(arguments))
             if ended.code:
@@ -67,6 +78,14 @@ async def ask(ctx: Context, action: Action, address: str | None, timeout: float 
         case Request():
             status, _ = await _in_time(timeout, _response(action, address, {}))
             return Answer(_of_status(status), f"HTTP {status}")
+
+
+async def still_runs(step: Step, address: str | None, where: str) -> bool:
+    """Say whether a node knows that an attempt at a step runs there: PostgreSQL does."""
+    if not any(isinstance(action, Sql) for action in (step.do, step.undo)):
+        return False
+    running = sql_nodes.still_runs(resolved(address), where)
+    return bool(await _in_time(TIMEOUT_SECONDS_DEFAULT, running))
 
 
 def resolved(address: str | None, *, what: str = "the address of its node") -> str:
@@ -121,7 +140,7 @@ async def _response(
         import httpx
     except ModuleNotFoundError as error:
         raise NothingDone("requests need httpx: install inturn with its extra 'groups'") from error
-    url = action.url
+    url = resolved(action.url, what="the URL of the request")
     if url.startswith("/"):
         url = resolved(address).rstrip("/") + url
     for name, value in action.headers.items():
@@ -166,6 +185,11 @@ def _of_value(value: Any) -> Answer:
 
 
 def _of_sql(value: Any) -> Answer:
-    if isinstance(value, str) and value in list(Effect):
+    if isinstance(value, str):
+        if value not in list(Effect):
+            raise ActionFailed(
+                f"the verify answered {value[:BODY_CHARS_MAX]!r}; text must be one of "
+                f"{', '.join(Effect)}"
+            )
         return Answer(Effect(value))
     return Answer(Effect.APPLIED if value else Effect.NOT_APPLIED, f"{value!r}"[:BODY_CHARS_MAX])

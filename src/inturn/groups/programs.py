@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 from collections.abc import Sequence
@@ -27,17 +28,29 @@ class EndedProgram(NamedTuple):
 
 
 async def run(arguments: Sequence[str]) -> EndedProgram:
-    """Run a program to its end. Cancelled, it kills it with all that it started."""
+    """Run a program to its end. Cancelled, or killed itself, it kills it with all it started."""
+    watched, lifeline = os.pipe()
+    try:
+        return await _run(arguments, watched)
+    finally:
+        os.close(lifeline)
+
+
+async def _run(arguments: Sequence[str], watched: int) -> EndedProgram:
     try:
         process = await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            pass_fds=[watched],
             start_new_session=True,
         )
+        _kill_at_close(watched, process.pid)
     except OSError as error:
         raise NothingDone(f"{arguments[0]!r} cannot be started: {error}") from error
+    finally:
+        os.close(watched)
     try:
         output = await _last_of(process)
         code = await process.wait()
@@ -46,6 +59,21 @@ async def run(arguments: Sequence[str]) -> EndedProgram:
             os.killpg(process.pid, signal.SIGKILL)  # what it left behind as well
         await process.wait()
     return EndedProgram(code, output.decode(errors="replace").replace("\x00", "").strip())
+
+
+def _kill_at_close(watched: int, group: int) -> None:
+    """Have the kernel kill a group of processes when nobody holds the pipe's other end any more.
+
+    So it does when the worker is killed, as long as one of the processes has the pipe open. Only
+    Linux can.
+    """
+    if not hasattr(fcntl, "F_SETSIG"):
+        return
+    with suppress(OSError):  # a sandbox may not have it
+        fcntl.fcntl(watched, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(watched, fcntl.F_SETOWN, -group)
+        flags = fcntl.fcntl(watched, fcntl.F_GETFL)
+        fcntl.fcntl(watched, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 async def _last_of(process: asyncio.subprocess.Process) -> bytes:

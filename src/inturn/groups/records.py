@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     pivot: str | None
     paused_by: str | None
     paused_at: datetime | None
+    paused_but: int | None  # a step that is tried all the same
     reason: str | None
     steps: int
     finish: str | None
@@ -41,15 +43,25 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
             is_paused=self.paused_by is not None,
         )
 
-    def view(self, ended: int) -> GroupView:
-        """The group as a person sees it. ``ended``: how many of its steps have."""
-        return GroupView(**_shared(self, GroupView) | {"step_count": self.steps, "ended": ended})
+    def facts_of(self, step: int) -> GroupFacts:
+        """The group as decisions about one of its steps see it."""
+        if self.paused_but != step:
+            return self.facts
+        return msgspec.structs.replace(self.facts, is_paused=False)
+
+    def view(self, ended: int, not_undone: int) -> GroupView:
+        """The group as a person sees it, with how many of its steps have ended, and how many could
+        not be undone or were left as they are.
+        """
+        counted = {"step_count": self.steps, "ended": ended, "not_undone_count": not_undone}
+        return GroupView(**_shared(self, GroupView) | counted)
 
 
 class ListedGroupRow(GroupRow, frozen=True, kw_only=True):
     """A group in a list."""
 
     ended: int
+    not_undone: int
 
 
 class FactsRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,14 +169,16 @@ class NewState(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     number: int
     state: StepState
+    job: str | None = None
     undo_job: str | None = None
     error: str | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How many steps of a group have ended."""
+    """How many steps of a group have ended, and how many of them are not undone."""
 
     ended: int
+    not_undone: int
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -240,9 +254,14 @@ def new_step(group: str, number: int, step: Step, job: str) -> NewStep:
     )
 
 
-def _shared(row: object, view: type[msgspec.Struct]) -> dict[str, Any]:
+def _shared(row: msgspec.Struct, view: type[msgspec.Struct]) -> dict[str, Any]:
     """Return what a view has in common with the row it shows."""
-    return {name: getattr(row, name) for name in view.__struct_fields__ if hasattr(row, name)}
+    return {name: getattr(row, name) for name in _names_shared(type(row), view)}
+
+
+@cache
+def _names_shared(row: type[msgspec.Struct], view: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in view.__struct_fields__ if hasattr(row, name))
 
 
 _decode_step = msgspec.json.Decoder(Step).decode

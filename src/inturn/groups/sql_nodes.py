@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
+from hashlib import blake2b
 from typing import Any
 
 from inturn.groups.errors import NO_ADDRESS, ActionFailed, NothingDone
@@ -15,6 +16,7 @@ from inturn.policy.retry import Reject
 CONNECT_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 2.0
 STEPS_BETWEEN_LOOKS = 1_000  # of SQLite's machine
+CLIENT_LOOK = "500ms"  # how often PostgreSQL looks whether the worker of a statement still lives
 
 # Classes of SQLSTATE that say: this statement is wrong, and its transaction was rolled back.
 _WRONG = ("0A", "22", "23", "2F", "42")
@@ -25,13 +27,31 @@ _ROLLED_BACK = ("40", "53", "55")
 _ROLLED_BACK_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 
 
-async def execute(address: str, text: str) -> None:
-    """Run statements in one transaction."""
+async def execute(address: str, text: str, step: str) -> None:
+    """Run statements in one transaction, after what an attempt before at the step still runs."""
     if address.startswith("sqlite:"):
         script = f"begin immediate;\n{text}\n;commit"
         await _on_sqlite(address, lambda connection: connection.executescript(script))
     else:
-        await _on_postgres(address, lambda connection: connection.execute(text))
+
+        async def run(connection: Any) -> None:
+            await connection.execute("select pg_advisory_lock($1)", _lock_of(step))
+            await connection.execute(text)
+
+        await _on_postgres(address, run, text)
+
+
+async def still_runs(address: str, step: str) -> bool:
+    """Say whether a statement of the step runs on the node: of a worker that has died, too.
+
+    On SQLite a statement ends with its worker.
+    """
+    if address.startswith("sqlite:"):
+        return False
+    query = "select pg_try_advisory_lock_shared($1)"
+    return not await _on_postgres(
+        address, lambda connection: connection.fetchval(query, _lock_of(step))
+    )
 
 
 async def first_value(address: str, text: str) -> Any:
@@ -42,7 +62,12 @@ async def first_value(address: str, text: str) -> Any:
     return await _on_postgres(address, lambda connection: connection.fetchval(text))
 
 
-async def _on_postgres(address: str, work: Callable[[Any], Any]) -> Any:
+def _lock_of(step: str) -> int:
+    """Return the advisory lock that a session holds while it runs statements of a step."""
+    return int.from_bytes(blake2b(step.encode(), digest_size=8).digest(), signed=True)
+
+
+async def _on_postgres(address: str, work: Callable[[Any], Any], text: str = "") -> Any:
     try:
         import asyncpg
     except ModuleNotFoundError as error:
@@ -56,8 +81,12 @@ async def _on_postgres(address: str, work: Callable[[Any], Any]) -> Any:
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise NothingDone(f"its node cannot be reached: {error}") from error
     try:
+        with suppress(asyncpg.PostgresError):  # before PostgreSQL 14, and where it cannot look
+            await connection.execute(f"set client_connection_check_interval = '{CLIENT_LOOK}'")
         return await work(connection)
     except asyncpg.PostgresError as error:
+        if "concurrently" in text.lower():  # outside a transaction: a part of it may be there
+            raise _failure(error, None, (), ()) from error
         raise _failure(error, (error.sqlstate or "")[:2], _WRONG, _ROLLED_BACK) from error
     finally:
         with suppress(Exception):

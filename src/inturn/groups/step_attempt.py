@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from inturn.groups import records, step_decisions
 from inturn.groups.errors import NothingDone
-from inturn.groups.model import Action, GroupState, JobCall, StepState
-from inturn.groups.perform import Answer, ask, perform
+from inturn.groups.model import Action, Effect, GroupState, JobCall, StepState
+from inturn.groups.perform import Answer, ask, perform, still_runs
 from inturn.groups.records import BegunRow, GroupRow, LeasedStep, StepRow
 from inturn.groups.step_decisions import ANSWERS, Happened, Move, Outcome, Then
 from inturn.model.errors import LeaseLost, StoreBusy, StoreUnavailable
@@ -25,9 +25,13 @@ from inturn.store.store import Store
 
 LOOK_SECONDS_MIN = 0.5
 LOOK_SECONDS_MAX = 15.0
+PAUSED_SECONDS_MIN = 2.0
+PAUSED_SECONDS_MAX = 30.0
 ELSEWHERE_SECONDS = 2.0
 RECORD_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 """How long to wait before what happened is written down again, when the store did not answer."""
+
+DIED = "its worker died, and nobody can tell how far it came"
 
 _random = Random()
 _PLAIN = RetryPolicy()
@@ -66,7 +70,7 @@ class StepAttempt:
         address = None
         if not isinstance(step.do, JobCall):
             address = (await self.read_row()).address
-        seen = await act(self.ctx, step.do, address, step.timeout)
+        seen = await self.act(step.do, address, step.timeout)
         if seen.happened is Happened.RETURNED:
             try:
                 await self.ctx.done_with(records.STEPS_APPLIED, leased)
@@ -96,14 +100,18 @@ class StepAttempt:
                 return why
         seen = Seen(Happened.RAISED)
         if move is Move.RUN:
-            seen = await act(self.ctx, self.action, self.row.address, self.timeout)
+            seen = await self.act(self.action, self.row.address, self.timeout)
         await self.end(seen)
         return None
 
     async def end(self, seen: Seen) -> None:
-        """Write down what happened; where that is not known, what the verify says."""
+        """Write down what happened; where that is not known, what its node or the verify says."""
         if not await self.record(seen):
-            await self.record(await self.answer_of(self.row))
+            answer = await self.answer_of(self.row, may_run=True)
+            error = answer.error or seen.error
+            if error is None and answer.answer is None:
+                error = self.row.error or DIED
+            await self.record(replace(answer, error=error))
 
     # Before it runs
 
@@ -132,9 +140,9 @@ class StepAttempt:
             assert group.paused_at is not None
             now = await self.app.run(lambda store: store.now())
             waited = (now - group.paused_at).total_seconds()
-            raise RetryLater(
-                after=_between(waited), reason=f"group {group.name!r} is paused", counted=False
-            )
+            after = min(max(waited, PAUSED_SECONDS_MIN), PAUSED_SECONDS_MAX)
+            reason = f"group {group.name!r} is paused"
+            raise RetryLater(after=after, reason=reason, counted=False)
         return move, f"group {group.name!r} is {group.state}, and this step {self.row.state}"
 
     def check_jobs(self, needed: Collection[str]) -> None:
@@ -150,7 +158,7 @@ class StepAttempt:
 
     def next_move(self, group: GroupRow) -> Move:
         """Say what comes next."""
-        return step_decisions.next_move(group.facts, self.row.facts)
+        return step_decisions.next_move(group.facts_of(self.number), self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
         """Write down, before it does, that the step begins."""
@@ -205,20 +213,41 @@ class StepAttempt:
         """How long it may take."""
         return self.row.step.timeout
 
-    async def answer_of(self, row: StepRow) -> Seen:
-        """Ask the verify of a step."""
-        verify = row.step.verify
-        if verify is None:
-            return Seen(Happened.CANNOT_TELL)
-        timeout = verify.timeout if isinstance(verify, JobCall) else row.step.timeout
+    async def act(self, action: Action, address: str | None, timeout: float | None) -> Seen:
+        """Carry out an action, and say what happened."""
         try:
-            answer: Answer = await ask(self.ctx, verify, row.address, timeout)
+            await perform(self.ctx, action, address, timeout, step=self.where)
+        except Reject as error:
+            return Seen(Happened.REJECTED, describe(error))
+        except NothingDone as error:
+            return Seen(Happened.NOTHING_DONE, str(error))
+        except LeaseLost:
+            raise
+        except Exception as error:
+            return Seen(Happened.RAISED, describe(error))
+        return Seen(Happened.RETURNED)
+
+    async def answer_of(self, row: StepRow, *, may_run: bool = False) -> Seen:
+        """Ask the verify of a step. ``may_run``: ask its node first whether it runs there."""
+        step, verify = row.step, row.step.verify
+        timeout = verify.timeout if isinstance(verify, JobCall) else step.timeout
+        answer = Answer(Effect.CANNOT_TELL)
+        try:
+            if may_run and await still_runs(step, row.address, self.where):
+                return Seen(Happened.STILL_RUNNING, answer="its node says that it runs")
+            if verify is not None:
+                answer = await ask(self.ctx, verify, row.address, timeout)
         except LeaseLost:
             raise
         except Exception as error:
             said = f"its verify failed: {describe(error)}"
             return Seen(Happened.ASK_FAILED, said, said)
-        return Seen(ANSWERS[answer.effect], answer=str(answer))
+        return Seen(ANSWERS[answer.effect], answer=None if verify is None else str(answer))
+
+    @property
+    def where(self) -> str:
+        """Return what the node knows the step by."""
+        return f"{self.group} {self.number}"
 
     # Afterwards
 
@@ -239,7 +268,6 @@ class StepAttempt:
                 async with self.app.transaction() as t:
                     [self.row] = await t.run(records.STEP, id=self.group, number=self.number)
                     await self.save(t, self.outcome(None, self.row, seen), seen)
-            self._failed_with = seen.error or self._failed_with
             return False
         is_running = seen.happened is Happened.STILL_RUNNING
         seconds = await self._running_for() if is_running else 0.0
@@ -247,7 +275,7 @@ class StepAttempt:
             [group] = await t.run(records.LOCK_GROUP, id=self.group)
             [self.row] = await t.run(records.STEP, id=self.group, number=self.number)
             outcome = self.outcome(group, self.row, seen)
-            error = seen.error or self._failed_with or self.row.error or seen.answer or "failed"
+            error = seen.error or self.row.error or seen.answer or DIED
             await self.save(t, outcome, seen)
             if outcome.group is not None:
                 reason = f"step {self.row.name!r} failed: {error}"
@@ -255,10 +283,8 @@ class StepAttempt:
             t.verdict = self.verdict(outcome, error, seconds)
         return True
 
-    _failed_with: str | None = None  # what the action ended with, before the verify was asked
-
     def outcome(self, group: GroupRow | None, row: StepRow, seen: Seen) -> Outcome:
-        """Say what something that happened leads to."""
+        """Say what follows from what happened."""
         standing = _ANY if group is None else group.facts
         return step_decisions.after(standing, row.facts, seen.happened)
 
@@ -273,7 +299,7 @@ class StepAttempt:
             asks=facts.asks,
             is_doubtful=facts.is_doubtful,
             answer=seen.answer,
-            error=seen.error or self._failed_with,
+            error=seen.error,
             has_ended=outcome.then in (Then.DONE, Then.BURY),
             now=None,
         )
@@ -323,21 +349,6 @@ class StepBegins(Together[LeasedStep, BegunRow | None]):
             rows = await t.run(records.BEGIN_STEPS, rows=list(items))
         begun = {(row.group_id, row.number): row for row in rows}
         return [begun.get((one.group_id, one.number)) for one in items]
-
-
-async def act(ctx: Context, action: Action, address: str | None, timeout: float | None) -> Seen:
-    """Carry out an action, and say what happened."""
-    try:
-        await perform(ctx, action, address, timeout)
-    except Reject as error:
-        return Seen(Happened.REJECTED, describe(error))
-    except NothingDone as error:
-        return Seen(Happened.NOTHING_DONE, str(error))
-    except LeaseLost:
-        raise
-    except Exception as error:
-        return Seen(Happened.RAISED, describe(error))
-    return Seen(Happened.RETURNED)
 
 
 async def save_group(

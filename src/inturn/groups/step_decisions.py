@@ -1,7 +1,7 @@
 """What happens next in a group: pure functions of where it stands and what has happened.
 
 The forward order is the engine's. These functions say what a step's job does when its turn has
-come, what its end leads to, and what becomes of the whole group when a step has failed.
+come, what follows when it ends, and what becomes of the whole group when a step has failed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Then(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What something that happened leads to: the step as it is now, its job, and its group."""
+    """What follows from what happened: the step as it is now, its job, and its group."""
 
     facts: StepFacts
     then: Then
@@ -123,7 +123,7 @@ def begun(step: StepFacts) -> StepFacts:
 
 
 def after(group: GroupFacts, step: StepFacts, happened: Happened) -> Outcome:
-    """Say what something that happened to a step on its way forward leads to."""
+    """Say what follows from what happened to a step on its way forward."""
     match happened:
         case Happened.RETURNED | Happened.APPLIED:
             return Outcome(_now(step, StepState.APPLIED, is_doubtful=False), Then.DONE)
@@ -188,8 +188,8 @@ def undo_begun(step: StepFacts) -> StepFacts:
 
 
 def after_undo(step: StepFacts, happened: Happened) -> Outcome:
-    """Say what something that happened to a step's undo leads to. An undo never gets in the way of
-    others: the job is done, also if the step could not be undone.
+    """Say what follows from what happened to a step's undo. Its job is done although the step could
+    not be undone: others wait for it.
     """
     match happened:
         case Happened.RETURNED | Happened.NOT_APPLIED:

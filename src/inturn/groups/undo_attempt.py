@@ -19,7 +19,7 @@ class UndoAttempt(StepAttempt):
         return self.row.undo_job
 
     def next_move(self, group: GroupRow) -> Move:
-        return step_decisions.next_undo(group.facts, self.row.facts)
+        return step_decisions.next_undo(group.facts_of(self.number), self.row.facts)
 
     async def save_begun(self, t: AppTransaction) -> None:
         begun = step_decisions.undo_begun(self.row.facts)
@@ -55,7 +55,7 @@ class UndoAttempt(StepAttempt):
             state=facts.state,
             asks=facts.asks,
             answer=seen.answer,
-            error=seen.error or self._failed_with,
+            error=seen.error,
             has_ended=outcome.then is Then.DONE,
             now=None,
         )

@@ -30,7 +30,7 @@ class Counts(msgspec.Struct, kw_only=True):
     done: int = 0
     failed: int = 0  # attempts that failed and are to be made again
     dead: int = 0
-    released: int = 0  # given back before they were started, or when told to stop at once
+    released: int = 0  # given back before they were started, at a stop, or asked to come later
     lost: int = 0  # someone else's now: their lease ran out
 
     def add(self, other: Counts) -> None:

@@ -81,14 +81,15 @@ class ExtensibleApp:
         name: str,
         address: str | None = None,
         *,
-        concurrency: int | None = None,
+        concurrency: int | None = 10,
         local: bool = False,
     ) -> Node:
         """Declare a node that steps of groups run on: ``app.node("pg1", "postgresql://…")``.
 
         Without an address only jobs of the app and commands run there. ``${NAME}`` in it is read
         from the environment where the worker runs. ``concurrency``: how many steps run there at
-        once, over all workers. ``local``: only workers started with ``--node NAME`` serve it.
+        once, over all workers; None: no limit. ``local``: only workers started with
+        ``--node NAME`` serve it.
         """
         return self.groups.node(name, address, concurrency=concurrency, local=local)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inturn.log import guarded, log_listener_failure, log_result_lost, log_worker_event
+from inturn.log import guarded, log_later, log_listener_failure, log_result_lost, log_worker_event
 from inturn.model import worker_events as events
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
@@ -101,7 +101,11 @@ class Record:
                 self.counts.released += 1
             case Retry() if verdict is STILL_RUNS:
                 self.counts.released += 1
-            case Retry() if not verdict.counted or job.attempt < job.attempts_max:
+            case Retry() if not verdict.counted:  # nothing failed: it asked to come later
+                self.counts.released += 1
+                said, seconds = _clipped(verdict.error), verdict.delay_seconds
+                guarded(log_later, self._worker, job.kind, job.id, said, seconds)
+            case Retry() if job.attempt < job.attempts_max:
                 self.counts.failed += 1
                 self.tell(
                     events.AttemptFailed(

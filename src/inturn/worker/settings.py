@@ -80,5 +80,6 @@ def _insist_on_work(named: str, app: App) -> None:
     if not app.jobs:
         raise AppNotFound(
             f"{named} has no jobs, so there is nothing that a worker could run. Declare some with "
-            f"@app.job, and import the modules that do so in this one."
+            f"@app.job, and import the modules that do so in this one; or, to run the steps of "
+            f'group files alone, write app.extension("groups").'
         )

@@ -1,5 +1,5 @@
 -- A group, and who is told when it must be looked at as a whole: `finish` when all has ended,
--- `react` when a step's job died without a word.
+-- `react` when the job of a step died and wrote nothing down.
 create table groups.groups (
   id text primary key,
   name text not null,
@@ -8,6 +8,7 @@ create table groups.groups (
   pivot text,
   paused_by text,
   paused_at timestamptz,
+  paused_but integer,
   reason text,
   steps integer not null,
   finish text,
