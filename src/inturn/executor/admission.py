@@ -8,7 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from inturn.executor.settings import ExecutorSettings
-from inturn.executor.ticket import LocalTicket, LoopWakeup
+from inturn.executor.ticket import LocalTicket, LoopWakeup, State
 from inturn.model import bounds, events
 from inturn.model.errors import (
     EnqueueTimeout,
@@ -54,41 +54,33 @@ class Admission:
 
     # Coming in
 
-    def take(self, ticket: LocalTicket) -> bool:
-        """Accept a job, if there is a slot or room for it and nobody is to come before it."""
+    def take(self, ticket: LocalTicket, offer: Offer | None = None) -> bool:
+        """Accept a job, if there is a slot or room for it and no other offer is to come before."""
         lanes, shard = self._lanes, ticket.shard
         line = self.lines.get(shard) if self.lines else None
-        if ticket.key not in lanes.by_key and lanes.free > 0 and self._bears(shard, line):
-            if line and any(one.key == ticket.key for offer in line for one in offer.tickets):
+        if line and line[0] is offer:
+            line = None
+        lane = lanes.by_key.get(ticket.key)
+        if lane is None and lanes.free > 0 and self._bears(shard, line):
+            if line and any(one.key == ticket.key for other in line for one in other.tickets):
                 return False
-            lanes.put(ticket, is_counted=False)
+            ticket.state = State.STARTING
         elif line or self.depths[shard] >= self.queue_size or self.total >= self.depth_max:
             return False
         else:
             self.depths[shard] += 1
             self.total += 1
-            lanes.put(ticket, is_counted=True)
+        lanes.put(ticket, lane)
         return True
 
     def take_all(self, offer: Offer) -> bool:
         """Accept the jobs of an offer, all or none, if it is the first in line or there is none."""
         if any(self.lines[shard][0] is not offer for shard in offer.needs if shard in self.lines):
             return False
-        if not self._fits(offer):
-            [first, *more] = offer.tickets
-            lanes = self._lanes
-            if more or first.key in lanes.by_key or lanes.free < 1:
-                return False
-            if not self._bears(first.shard, None):
-                return False
-            lanes.put(first, is_counted=False)
-        else:
-            for ticket in offer.tickets:
-                is_started = ticket.key not in self._lanes.by_key and self._lanes.free > 0
-                if not is_started:
-                    self.depths[ticket.shard] += 1
-                    self.total += 1
-                self._lanes.put(ticket, is_counted=not is_started)
+        if len(offer.tickets) > 1 and not self._fits(offer):
+            return False
+        if not all(self.take(ticket, offer) for ticket in offer.tickets):
+            return False
         self.remove(offer)
         offer.is_accepted = True
         if offer.wakeup is not None:
@@ -161,7 +153,8 @@ class Admission:
 
     def leave(self, shard: int) -> None:
         """Count a job that waits no longer, and let in who waited for its place."""
-        self.uncount(shard)
+        self.depths[shard] -= 1
+        self.total -= 1
         if self.lines:
             self.admit()
 

@@ -14,14 +14,13 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from time import perf_counter
-from types import CoroutineType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from inturn.executor.admission import Admission
 from inturn.executor.lanes import Lane, Lanes, Skipped
 from inturn.executor.settings import ErrorHandler, ExecutorSettings, Failure
-from inturn.executor.slots import ON_THREAD, current_job
+from inturn.executor.slots import current_job
 from inturn.executor.ticket import LocalTicket, State
 from inturn.log import guarded, log_event, log_listener_failure
 from inturn.model import bounds, events
@@ -48,7 +47,6 @@ class JobEnds:
         self.lock = threading.Lock()
         self.lanes = Lanes(settings.slots)
         self.admission = self.lanes.admission = Admission(self.lanes, settings)
-        self.lanes.is_timed = bool(listeners)
         self.halted: dict[str, str] = {}
         self.listeners = tuple(listeners)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -59,40 +57,13 @@ class JobEnds:
 
     # Ends of attempts, told by the slots. Each returns where the lane's next job runs, if any.
 
-    def ended(
-        self, lane: Lane, ticket: LocalTicket, value: Any, error: BaseException | None
-    ) -> int | None:
-        """End a job well, have what a ``def`` returned awaited, or see what an error means."""
-        if type(value) is CoroutineType and ticket.place == ON_THREAD:  # a lambda, say
-            with self.lock:
-                if not self.loop_ends:
-                    ticket.begun, ticket.state = value, State.WAITING
-                    return ticket.where
-            value.close()
-            error = CancelledError()
-        if self.listeners and not isinstance(error, Skipped):
-            seconds = perf_counter() - lane.began_at
-            self.tell_each(events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, error))
-        if error is not None:
-            return self._failed(lane, ticket, error)
-        with self.lock:
-            ticket.value, ticket.state = value, _ENDED
-            ticket.call = ticket.context = ticket.lane = None
-            again = self.lanes.go_on(lane)
-            signals = ticket.signals
-        if signals is not None:
-            ticket.signals = None  # they hold those who waited, and their loop
-            for signal in signals:
-                signal()
-        return again
-
     @property
     def loop_ends(self) -> bool:
         """Whether the loop was taken down, or is just being."""
         keeper = self.keeper
         return keeper is not None and (keeper.cancelling() > 0 or keeper.cancelled())
 
-    def _failed(self, lane: Lane, ticket: LocalTicket, error: BaseException) -> int | None:
+    def failed(self, lane: Lane, ticket: LocalTicket, error: BaseException) -> int | None:
         """Retry a job, or end it for good."""
         _leave_out_ours(error)
         retry: Retry | None = None
@@ -192,7 +163,7 @@ class JobEnds:
         """Take a job back; say whether it had not ended."""
         with self.lock:
             state, lane = ticket.state, ticket.lane
-            if state in (State.ENDING, State.ENDED, State.OFFERED) or lane is None:
+            if lane is None or state is State.ENDING:
                 return False
             ticket.cancel_why, timer = ticket.cancel_why or why, None
             if state is not State.RUNNING:

@@ -210,7 +210,7 @@ class LocalExecutor:
         try:
             return self._shard_of(key)
         except TypeError as error:  # it has no hash
-            raise InvalidName(f"the key must be text, not {type(key).__name__}.") from error
+            raise _no_text(key) from error
 
     def current(self) -> LocalTicket | None:
         """Return the ticket of the job that calls this, or None outside a job."""
@@ -279,7 +279,10 @@ class LocalExecutor:
     def _offered(self, key: str, job: Any) -> LocalTicket[Any]:
         """Return a ticket for a job that is to be accepted; start, if nobody has yet."""
         call, place = call_of(job)
-        shard = self.shard_for(key)
+        try:
+            shard = self._shard_of(key)
+        except TypeError as error:
+            raise _no_text(key) from error
         if not self._entry.is_open:
             self._start_or_refuse()
         # An empty context is made when the job runs: one object less that waits in line with it.
@@ -376,3 +379,7 @@ class LocalExecutor:
     def _find_shard(self, key: str) -> int:
         check_name("key", key, bounds.KEY_CHARS_MAX)
         return shard_for(key, self.settings.shards)
+
+
+def _no_text(key: object) -> InvalidName:
+    return InvalidName(f"the key must be text, not {type(key).__name__}.")

@@ -118,6 +118,7 @@ class Slots:
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._free = count  # slots without a job
         self._waiting: tuple[deque[Lane], deque[Lane]] = (deque(), deque())
+        self._lines = self._waiting, self._waiting[::-1]  # as each place sees them: its own first
         self._turn = ON_LOOP  # the line that the last free slot is for, while both wait
         self._is_ended = False
         self._awake = 0  # slots on the loop that will look at the line without being woken
@@ -191,34 +192,30 @@ class Slots:
         ``has_run``: whether it has just ended a job. ``again``: where the lane of that has another.
         """
         with self.lock:
-            mine, others = self._waiting[place], self._waiting[1 - place]
-            if has_run:
-                self._free += 1
+            mine, others = self._lines[place]
             if again is not None:
                 if again == place and not others and slot.lane.keeps_slot:
                     mine.appendleft(slot.lane)
                 else:
                     self._waiting[again].append(slot.lane)
-            is_found = False
-            while mine and self._free and not self._is_ended:
-                if others and self._free == 1 and self._turn != place:
+            free = self._free + has_run
+            while mine and free and not self._is_ended:
+                if free == 1 and others and self._turn != place:
                     break
                 lane = mine.popleft()
-                self._free -= 1  # first: what ``next`` puts in line calls nobody for this slot
+                self._free = free - 1
                 job = lane.next(place)
                 if job is not None:
-                    self._turn = 1 - place
                     slot.lane, slot.job = lane, job
-                    is_found = True
-                    break
-                self._free += 1
-            if self._free:
-                if others:
-                    self._call(1 - place)
-                if is_found and mine and place == ON_THREAD:
-                    self._call(place)
-            if is_found:
-                return True
+                    if others:
+                        self._turn = 1 - place
+                        self._call(1 - place)
+                    if place == ON_THREAD and mine:
+                        self._call(place)
+                    return True
+            self._free = free
+            if others:
+                self._call(1 - place)
             slot.lane = slot.job = None
             if place == ON_THREAD:
                 self._idle += 1
@@ -292,13 +289,13 @@ class Slots:
                             self._awake += 1
                         until = monotonic() + HOG_SECONDS_MAX
                     again = lane.ended(job, value, error)
-                    slot.job = None
-                    if isinstance(error, KeyboardInterrupt):
+                    if error is not None and isinstance(error, KeyboardInterrupt):
                         raise error  # a person wants the program to stop: the loop must know
                     value = error = None  # else this frame and the traceback hold each other
                     if interrupted():
                         return
                     if monotonic() > until:
+                        slot.job = None
                         if given or again == ON_LOOP:
                             await asyncio.sleep(0)
                         until = monotonic() + HOG_SECONDS_MAX

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from inturn.executor.settings import Seconds, seconds
-from inturn.executor.slots import ON_LOOP
 from inturn.model.errors import JobFailed
 from inturn.policy.raised import describe
 
@@ -66,17 +65,15 @@ class LoopWakeup:
 class State(Enum):
     """Where a job of an executor is."""
 
-    OFFERED = "offered"  # not accepted yet, and perhaps never
-    WAITING = "waiting"
+    WAITING = "waiting"  # it takes room, once it is accepted
+    STARTING = "starting"  # it has a slot, and takes none
     RUNNING = "running"
-    RETRYING = "retrying"  # it failed, and waits to run again
+    RETRYING = "retrying"  # it failed, waits to run again, and takes room
     ENDING = "ending"  # its end is decided and being reported
     ENDED = "ended"
 
 
-_ENDED = (
-    State.ENDED
-)  # looked up once: to find a member in its class takes longer than to compare it
+_ENDED = State.ENDED  # to find a member in its class takes longer than to compare it
 
 
 class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
@@ -89,16 +86,15 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     key: str
     shard: int
     call: Callable[[], Any] | None
-    place: int
+    place: int  # where it runs next
     context: Context | None  # None: an empty one
     ends: JobEnds
-    state: State = State.OFFERED
+    state: State = State.WAITING
     attempts: int = 0
     value: Any = None
     error: BaseException | None = None
     cancel_why: str | None = None
-    lane: Lane | None = None
-    is_counted: bool = False  # whether it takes room
+    lane: Lane | None = None  # from when it is accepted until it has ended
     signals: list[Callable[[], None]] | None = None
     begun: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
     trace: TracebackType | None = None  # of the error, as it ended with it
@@ -157,11 +153,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         if self.state is _ENDED:
             return False
         return self.ends.cancel(self, "its submitter took it back")
-
-    @property
-    def where(self) -> int:
-        """Where it is to run."""
-        return self.place if self.begun is None else ON_LOOP
 
     def __repr__(self) -> str:
         tried = f", attempt {self.attempts}" if self.attempts else ""
