@@ -141,12 +141,8 @@ class Lanes:
         """How many slots no lane has or is to get."""
         return self.count - len(self.by_key) + self.asleep
 
-    def put(self, ticket: LocalTicket, lane: Lane | None) -> None:
-        """Give a job its place in its key's line; ``lane``, if the key has one."""
-        if lane is not None:
-            ticket.lane = lane
-            lane.jobs.append(ticket)
-            return
+    def open(self, ticket: LocalTicket) -> None:
+        """Make the lane of a key that has none, with its first job."""
         lane = ticket.lane = self.by_key[ticket.key] = Lane(self, ticket.key)
         lane.jobs.append(ticket)
         self.slots.put(lane, ticket.place)

@@ -75,7 +75,8 @@ class LocalExecutor:
         self._lanes = self._ends.lanes
         self._lock = self._ends.lock
         self._shard_of = lru_cache(bounds.SHARD_CACHE_KEYS_MAX)(self._find_shard)
-        self._entry = Entry(self._ends, float(self.settings.enqueue_timeout))
+        self._entry = Entry(self._ends)
+        self._timeout = float(self.settings.enqueue_timeout)
         self._is_stopped = False  # or was told to
         self._has_ended = False
         self._when_ended: list[LoopWakeup] = []
@@ -100,7 +101,7 @@ class LocalExecutor:
         longer depends on its caller; with ``detached=False`` it is cancelled if the task, or the
         job, that submitted it ends by being cancelled.
         """
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             await self._entry.wait(Offer([ticket]), patience)
@@ -112,12 +113,10 @@ class LocalExecutor:
         self, jobs: Iterable[tuple[str, Any]], *, timeout: Seconds | None = None
     ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         tickets = [self._offered(key, job) for key, job in pairs_of(jobs)]
         if tickets:
-            offer = Offer(tickets)
-            if not self._entry.enter_all(offer):
-                await self._entry.wait(offer, patience)
+            await self._entry.wait(Offer(tickets), patience)
         return tickets
 
     @overload
@@ -156,7 +155,7 @@ class LocalExecutor:
         self, key: str, job: Any, *, timeout: Seconds | None = None
     ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             self._entry.wait_sync(Offer([ticket]), patience)
@@ -239,7 +238,7 @@ class LocalExecutor:
                 raise self._entry.closed()
             ends.loop = loop
             self._lanes.slots = Slots(self.settings.slots, self._lock)
-            self._drained = loop.create_future()
+            self._drained = LoopWakeup()
             ends.keeper = loop.create_task(self._keep(), name="inturn-keeper")
             self._entry.is_open = True
         ends.tell(events.Opened(self.settings.shards, ends.depths))
@@ -304,15 +303,8 @@ class LocalExecutor:
         """Take no more jobs; have the keeper know when the others have ended."""
         self._entry.close()
         with self._lock:
-            self._lanes.when_drained = self._end
+            self._lanes.when_drained = self._drained.set
             self._lanes.look_for_end()
-
-    def _end(self) -> None:
-        self._ends.on_loop(self._set_drained)
-
-    def _set_drained(self) -> None:
-        if not self._drained.done():
-            self._drained.set_result(None)
 
     async def _keep(self) -> None:
         """Wait as long as the executor lives, then put everything away.
@@ -322,7 +314,7 @@ class LocalExecutor:
         """
         slots = self._lanes.slots
         try:
-            await self._drained
+            await self._drained.wait()
             await slots.end()
             slots.join()
         except asyncio.CancelledError:
