@@ -74,7 +74,6 @@ class Admission:
         if lane is None:
             lanes.open(ticket)
         else:
-            ticket.lane = lane
             lane.jobs.append(ticket)
         return True
 
@@ -214,12 +213,15 @@ class Entry:
     def enter(self, ticket: LocalTicket) -> bool:
         """Accept a job if there is room right now."""
         ends = self._ends
-        with ends.lock:
+        ends.lock.acquire()  # as slots do
+        try:
             if not self.is_open:
                 raise self.closed()
             if ends.halted:
                 self._check_halted(ticket)
             is_accepted = self._admission.take(ticket)
+        finally:
+            ends.lock.release()
         if is_accepted and ends.listeners:
             ends.tell_each(events.Accepted(ticket.key, ticket.shard))
         return is_accepted

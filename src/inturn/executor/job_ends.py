@@ -162,11 +162,12 @@ class JobEnds:
     def cancel(self, ticket: LocalTicket, why: str) -> bool:
         """Take a job back; say whether it had not ended."""
         with self.lock:
-            state, lane = ticket.state, ticket.lane
-            if lane is None or state is State.ENDING:
+            state = ticket.state
+            if state in (State.ENDING, _ENDED):
                 return False
             ticket.cancel_why, timer = ticket.cancel_why or why, None
             if state is not State.RUNNING:
+                lane = self.lanes.by_key[ticket.key]
                 if ticket is lane.head:
                     timer, lane.timer = lane.timer, None
                 self.lanes.take_out(ticket)
@@ -275,7 +276,7 @@ def _publish(ticket: LocalTicket, error: BaseException) -> Sequence[Callable[[],
             ticket.begun.close()
     ticket.error, ticket.trace = error, error.__traceback__
     ticket.state = _ENDED
-    ticket.call = ticket.context = ticket.lane = ticket.begun = None
+    ticket.call = ticket.context = ticket.begun = None
     signals, ticket.signals = ticket.signals or (), None
     return signals
 

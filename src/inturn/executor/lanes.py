@@ -104,18 +104,21 @@ class Lane:
             ends.tell_each(events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, error))
         if error is not None:
             return ends.failed(self, ticket, error)
-        with ends.lock:
+        ends.lock.acquire()  # as slots do
+        try:
             if value is not None:  # to write to a ticket takes ten times as long as to read it
                 ticket.value = value
             if ticket.context is not None:
                 ticket.context = None
-            ticket.call = ticket.lane = None
+            ticket.call = None
             ticket.state = _ENDED
             self.head, jobs = None, self.jobs
             again = jobs[0].place if jobs else NOWHERE
             if again == NOWHERE:
                 again = self._lanes.go_on(self)
             signals = ticket.signals
+        finally:
+            ends.lock.release()
         if signals is not None:
             ticket.signals = None  # they hold those who waited, and their loop
             for signal in signals:
@@ -143,7 +146,7 @@ class Lanes:
 
     def open(self, ticket: LocalTicket) -> None:
         """Make the lane of a key that has none, with its first job."""
-        lane = ticket.lane = self.by_key[ticket.key] = Lane(self, ticket.key)
+        lane = self.by_key[ticket.key] = Lane(self, ticket.key)
         lane.jobs.append(ticket)
         self.slots.put(lane, ticket.place)
 
@@ -151,7 +154,6 @@ class Lanes:
         """Put a barrier behind what its key has in line; False if that is nothing."""
         lane = self.by_key.get(barrier.key)
         if lane is not None:
-            barrier.lane = lane
             lane.jobs.append(barrier)
         return lane is not None
 
@@ -183,8 +185,7 @@ class Lanes:
 
     def take_out(self, ticket: LocalTicket) -> None:
         """Take a job that waits, or waits to run again, out of line; its end is to be reported."""
-        lane = ticket.lane
-        assert lane is not None
+        lane = self.by_key[ticket.key]
         takes_room, ticket.state = ticket.state is not _STARTING, State.ENDING
         self.ending += 1
         if ticket is not lane.head:
@@ -248,8 +249,7 @@ class Lanes:
     def forget_barrier(self, barrier: LocalTicket) -> None:
         """Forget a barrier that nobody waits at any more."""
         if barrier.state is _WAITING:
-            assert barrier.lane is not None
-            barrier.lane.jobs.remove(barrier)
+            self.by_key[barrier.key].jobs.remove(barrier)
             barrier.state = State.ENDED
         elif isinstance(barrier.error, EarlierFailure):  # reached, but nobody heard it
             self.note(barrier.key, barrier.error.error, barrier.error.failures)
@@ -259,7 +259,7 @@ class Lanes:
         self._end(barrier, None if note is None else EarlierFailure(barrier.key, *note))
 
     def _end(self, barrier: LocalTicket, error: EarlierFailure | None) -> None:
-        barrier.error, barrier.state, barrier.lane = error, State.ENDED, None
+        barrier.error, barrier.state = error, _ENDED
         for signal in barrier.signals or ():
             signal()
 

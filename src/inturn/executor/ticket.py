@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from inturn.executor.job_ends import JobEnds
-    from inturn.executor.lanes import Lane
 
     Value = TypeVar("Value", covariant=True, default=Any)  # the executor looks at no value
 else:
@@ -94,7 +93,6 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     value: Any = None
     error: BaseException | None = None
     cancel_why: str | None = None
-    lane: Lane | None = None  # from when it is accepted until it has ended
     signals: list[Callable[[], None]] | None = None
     begun: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
     trace: TracebackType | None = None  # of the error, as it ended with it
