@@ -66,30 +66,30 @@ class JobEnds:
     def failed(self, lane: Lane, ticket: LocalTicket, error: BaseException) -> int | None:
         """Retry a job, or end it for good."""
         _leave_out_ours(error)
-        retry: Retry | None = None
-        asked = ticket.cancel_why is not None or self.loop_ends
-        if not asked and isinstance(error, Exception):
-            retry = self._retry(ticket, error)
-        if retry is not None:
-            ticket.attempts -= not retry.counted
-            attempt, delay = ticket.attempts, retry.delay_seconds
-            with self.lock:
-                asked = ticket.cancel_why is not None or self.loop_ends
-                if not asked:
-                    self.lanes.sleep(lane)
-            if not asked:
-                self.tell(events.Retried(ticket.key, ticket.shard, attempt, delay, error))
-                self.on_loop(self._set_timer, lane, ticket, delay)
-                return None
+        retry = self._retry(ticket, error)
+        with self.lock:
+            asked = ticket.cancel_why is not None or self.loop_ends
+            if retry is not None and not asked:
+                ticket.attempts -= not retry.counted
+                attempt = ticket.attempts
+                self.lanes.sleep(lane)
         if asked:
             cause = None if isinstance(error, Skipped) else error
             error = cancelled(ticket, ticket.cancel_why or "its event loop ended", cause)
+        elif retry is not None:
+            delay = retry.delay_seconds
+            self.tell(events.Retried(ticket.key, ticket.shard, attempt, delay, error))
+            self.on_loop(self._set_timer, lane, ticket, delay)
+            return None
         elif isinstance(error, CancelledError):
             why = "it raised CancelledError, for which nobody had asked"
             error = cancelled(ticket, why, error)
         return self._end(lane, ticket, error, asked=asked)
 
-    def _retry(self, ticket: LocalTicket, error: Exception) -> Retry | None:
+    def _retry(self, ticket: LocalTicket, error: BaseException) -> Retry | None:
+        """Return when a job is to run again, if it is. One that waits for itself always would."""
+        if isinstance(error, WaitsForItself) or not isinstance(error, Exception):
+            return None
         verdict = after_failure(ticket.attempts, error, policy=self._policy, random=self._random)
         if not isinstance(verdict, Retry):
             return None
@@ -240,10 +240,6 @@ class JobEnds:
     def is_here(self) -> bool:
         """Whether the executor's loop runs on this thread."""
         return self.loop is not None and asyncio._get_running_loop() is self.loop
-
-    def depths(self) -> list[int]:
-        """Return how many jobs wait in each shard, between attempts too; none that runs."""
-        return list(self.admission.depths)
 
     # Telling
 

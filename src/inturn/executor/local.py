@@ -19,6 +19,7 @@ from inturn.executor.settings import (
     Seconds,
     SettingOptions,
     check_error_handler,
+    check_known,
     checked_listeners,
     seconds,
     shard_for,
@@ -61,6 +62,7 @@ class LocalExecutor:
         random: Random | None = None,
         **settings: Unpack[SettingOptions],
     ) -> None:
+        check_known(settings, self)
         self.settings = ExecutorSettings(**settings)
         check_error_handler(error_handler)
         heard_by = checked_listeners(listeners)
@@ -202,7 +204,7 @@ class LocalExecutor:
 
     def depths(self) -> list[int]:
         """Return how many jobs wait in each shard, between attempts too; none that runs."""
-        return self._ends.depths()
+        return list(self._ends.admission.depths)
 
     def shard_for(self, key: str) -> int:
         """Return the shard that a key's jobs are counted in."""
@@ -241,7 +243,7 @@ class LocalExecutor:
             self._drained = LoopWakeup()
             ends.keeper = loop.create_task(self._keep(), name="inturn-keeper")
             self._entry.is_open = True
-        ends.tell(events.Opened(self.settings.shards, ends.depths))
+        ends.tell(events.Opened(self.settings.shards, self.depths))
 
     async def stop(self, timeout: Seconds | None = None) -> None:
         """Take no more jobs, and wait until everything accepted has ended, with its retries.
@@ -330,7 +332,7 @@ class LocalExecutor:
                 has_left = bool(self._lanes.by_key or self._lanes.ending)
             for wakeup in waiting:
                 wakeup.set()
-            stopped = events.Stopped(self._ends.depths)
+            stopped = events.Stopped(self.depths)
             if has_left:  # a def runs on: the log is not told that all has ended
                 self._ends.tell_each(stopped)
             else:
