@@ -1,4 +1,4 @@
-"""Who is let in: at once, after a wait for room, or not at all; and how many may wait."""
+"""Whether a job is accepted: at once, after a wait for room, or not; and how many may wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Offer:
-    """Jobs that someone wants accepted, all or none."""
+    """Jobs that are to be accepted together: all, or none."""
 
     __slots__ = ("is_accepted", "needs", "refused", "tickets", "wakeup")
 
@@ -35,14 +35,14 @@ class Offer:
         self.needs = Counter(ticket.shard for ticket in tickets)
         self.wakeup: LoopWakeup | Event | None = None
         self.is_accepted = False
-        self.refused: InturnError | None = None  # why, if something came up while they waited
+        self.refused: InturnError | None = None  # why they need not wait any longer
 
 
 class Admission:
-    """The bounds on what waits, and a line of those who wait for room, one for each shard.
+    """The bounds on the jobs that wait, and for each shard a line of the offers that wait for room.
 
-    A key without jobs that gets a free slot at once needs no room. Of those in line only the first
-    may enter. The lock that the slots have is held around all of it.
+    A job that gets a free slot at once needs no room. Of a line only the first offer is accepted.
+    The lock of the slots is held around all of it.
     """
 
     def __init__(self, lanes: Lanes, settings: ExecutorSettings) -> None:
@@ -50,13 +50,13 @@ class Admission:
         self.depths = [0] * settings.shards
         self.total = 0
         self._asleep = [0] * settings.shards  # of the depths: what waits to run again
-        self.lines: dict[int, deque[Offer]] = {}  # only shards where someone waits
+        self.lines: dict[int, deque[Offer]] = {}  # only of shards where an offer waits
         self._lanes = lanes
 
     # Coming in
 
     def take(self, ticket: LocalTicket, offer: Offer | None = None) -> bool:
-        """Accept a job, if there is a slot or room for it and no other offer is to come before."""
+        """Accept a job, if it has a slot or room and no other offer is to be accepted before."""
         lanes, shard = self._lanes, ticket.shard
         line = self.lines.get(shard) if self.lines else None
         if line and line[0] is offer:
@@ -78,7 +78,7 @@ class Admission:
         return True
 
     def take_all(self, offer: Offer) -> bool:
-        """Accept the jobs of an offer, all or none, if it is the first in line or there is none."""
+        """Accept the jobs of an offer, if there is room for all and no other offer is before it."""
         if any(self.lines[shard][0] is not offer for shard in offer.needs if shard in self.lines):
             return False
         if len(offer.tickets) > 1 and not self._fits(offer):
@@ -105,8 +105,8 @@ class Admission:
     def _bears(self, shard: int, line: deque[Offer] | None) -> bool:
         """Whether a job may run without room, though it may fail and wait to run again.
 
-        Only if what does so already leaves room for who stands first in line: else those who come
-        and fail would keep that out for ever, and nothing would bound how many they are.
+        The jobs that wait so already must leave room for the first offer in line. Otherwise jobs
+        that come and fail would keep it out for ever, and their number would have no bound.
         """
         if not self._lanes.asleep:
             return True
@@ -133,7 +133,7 @@ class Admission:
                     del self.lines[shard]
 
     def admit(self) -> None:
-        """Let in those who wait for room: in each shard first come, first in."""
+        """Accept the offers for which there is room by now: in each shard first come, first in."""
         again = True
         while again:
             again = False
@@ -142,7 +142,7 @@ class Admission:
                     again = True
 
     def turn_away(self, error: InturnError, key: str | None = None) -> None:
-        """Refuse those who wait for room, or only those with a job of one key."""
+        """Refuse the offers that wait for room, or only those with a job of one key."""
         waiting = {id(offer): offer for line in self.lines.values() for offer in line}
         for offer in waiting.values():
             if key is None or any(ticket.key == key for ticket in offer.tickets):
@@ -156,9 +156,8 @@ class Admission:
     # Counting what waits
 
     def leave(self, shard: int) -> None:
-        """Count a job that waits no longer, and let in who waited for its place."""
-        self.depths[shard] -= 1
-        self.total -= 1
+        """Count a job that waits no longer, and accept what waited for its place."""
+        self.uncount(shard)
         if self.lines:
             self.admit()
 
@@ -179,32 +178,31 @@ class Admission:
         """Count a job no longer as one that waits to run again; it waits for a slot still."""
         self._asleep[shard] -= 1
 
-    def complaint(self, offer: Offer, waited_seconds: float) -> ShardFull:
-        """Return the error for who found no room: in a shard, in all of them, or behind others."""
-        ticket, is_total = self._refused_by(offer)
+    def no_room(self, offer: Offer, waited_seconds: float) -> ShardFull:
+        """Return the error of an offer for which a shard, or all of them, had no room, or which
+        came behind others.
+        """
+        tickets, needs, is_total = offer.tickets, offer.needs, False
+        over = [
+            one for one in tickets if self.depths[one.shard] + needs[one.shard] > self.queue_size
+        ]
+        if not over and self.total + len(tickets) > self.depth_max:
+            over, is_total = tickets, True
+        behind = [one for one in tickets if one.shard in self.lines]
+        ticket = [*over, *behind, *tickets][0]
         if is_total:
-            length, capacity, added = self.total, self.depth_max, len(offer.tickets)
+            length, capacity, added = self.total, self.depth_max, len(tickets)
         else:
             length, capacity = self.depths[ticket.shard], self.queue_size
-            added = offer.needs[ticket.shard]
+            added = needs[ticket.shard]
         told = (ticket.key, ticket.shard, length, capacity, added)
         if waited_seconds > 0:
             return EnqueueTimeout(*told, waited_seconds, is_total=is_total)
         return ShardFull(*told, is_total=is_total)
 
-    def _refused_by(self, offer: Offer) -> tuple[LocalTicket, bool]:
-        """Return a ticket whose shard keeps an offer out, and whether all shards together do."""
-        for ticket in offer.tickets:
-            if self.depths[ticket.shard] + offer.needs[ticket.shard] > self.queue_size:
-                return ticket, False
-        if self.total + len(offer.tickets) > self.depth_max:
-            return offer.tickets[0], True
-        behind = (ticket for ticket in offer.tickets if ticket.shard in self.lines)
-        return next(behind, offer.tickets[0]), False
-
 
 class Entry:
-    """Lets jobs in while it is open. Whether it is, is looked at under the lock."""
+    """Accepts jobs as long as it is open, which is looked up under the lock."""
 
     def __init__(self, ends: JobEnds) -> None:
         self.is_open = False
@@ -236,7 +234,7 @@ class Entry:
                 await wakeup.wait(seconds)
 
     def wait_sync(self, offer: Offer, seconds: float) -> None:
-        """Wait on a thread; on the loop's own, only look once more."""
+        """Wait on a thread; on that of the loop, which must not block, only look once more."""
         wakeup = offer.wakeup = Event()
         if self._ends.is_here:
             seconds = 0.0
@@ -280,10 +278,10 @@ class Entry:
             with ends.lock:
                 if not offer.is_accepted:
                     admission.remove(offer)
-                    error = offer.refused or admission.complaint(offer, seconds)
+                    error = offer.refused or admission.no_room(offer, seconds)
                     admission.admit()  # those behind it may go on
-            if offer.is_accepted:
-                self._tell_accepted(offer)
+            for ticket in offer.tickets if offer.is_accepted and ends.listeners else ():
+                ends.tell_each(events.Accepted(ticket.key, ticket.shard))
             for ticket in offer.tickets if offer.is_accepted and is_interrupted else ():
                 ends.cancel(ticket, "its submitter was cancelled while submitting it")
         if not offer.is_accepted:
@@ -291,12 +289,7 @@ class Entry:
                 for ticket in offer.tickets:
                     told = events.Refused(ticket.key, ticket.shard, error.length, error.capacity)
                     ends.tell(told)
-            raise error.with_traceback(None)  # it is that of all who wait
-
-    def _tell_accepted(self, offer: Offer) -> None:
-        if self._ends.listeners:
-            for ticket in offer.tickets:
-                self._ends.tell_each(events.Accepted(ticket.key, ticket.shard))
+            raise error.with_traceback(None)  # others may have been refused with it
 
     def _check_halted(self, ticket: LocalTicket) -> None:
         halted = self._ends.halted

@@ -1,4 +1,4 @@
-"""What becomes of a job after each attempt: it is retried, or it has ended and is reported.
+"""What becomes of a job that did not end well: it is retried, or it has failed and is reported.
 
 Accepting, ending, cancelling and stopping all go through the one lock, so that of any two of them
 one comes first: what was accepted before a stop is run or reported, and no job ends twice. What
@@ -34,7 +34,7 @@ _ENDED = State.ENDED
 
 
 class JobEnds:
-    """The lanes, their lock, and the decisions after each attempt."""
+    """The lanes, their lock, and the decisions after an attempt that did not go well."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class JobEnds:
         self._policy, self._random = policy, random
         self._error_handler = error_handler
 
-    # Ends of attempts, told by the slots. Each returns where the lane's next job runs, if any.
+    # Ends of attempts. Each returns where the lane's next job runs, if any.
 
     @property
     def loop_ends(self) -> bool:
@@ -108,7 +108,7 @@ class JobEnds:
             if ticket.state is State.RETRYING and lane.head is ticket and lane.is_asleep:
                 self.lanes.wake(lane)
 
-    # The end of a job that did not end well: decided, then reported, then told to who waits.
+    # The end of a job: decided, then reported, then told to those that wait for it.
 
     def _end(
         self, lane: Lane, ticket: LocalTicket, error: BaseException, *, asked: bool

@@ -1,6 +1,6 @@
-"""The jobs of each key, in line, and what runs next. No clock, no thread, no user's code.
+"""The jobs of each key, in line, and what runs next.
 
-The lock that the slots have is held around all of it.
+The lock of the slots is held around all of it but what calls a job's function and takes in its end.
 """
 
 from __future__ import annotations

@@ -353,22 +353,17 @@ class LocalExecutor:
         left, owner = [ticket], current_job()
         if not self._ends.on_end(ticket, left.clear):  # what has ended is not kept
             return
+
+        def follow(was_cancelled: bool, caller: str) -> None:
+            for one in left[:] if was_cancelled else ():
+                self._ends.cancel(one, f"the {caller} that submitted it was cancelled")
+
         if isinstance(owner, LocalTicket):  # its task is its slot's, which goes on
-
-            def on_end() -> None:
-                for one in left[:] if isinstance(owner.error, JobCancelled) else ():
-                    self._ends.cancel(one, "the job that submitted it was cancelled")
-
-            owner.ends.on_end(owner, on_end)
-            return
-
-        def on_done(caller: asyncio.Task[Any]) -> None:
-            for one in left[:] if caller.cancelled() else ():
-                self._ends.cancel(one, "the task that submitted it was cancelled")
-
-        caller = asyncio.current_task()
-        assert caller is not None
-        caller.add_done_callback(on_done)
+            owner.ends.on_end(owner, lambda: follow(isinstance(owner.error, JobCancelled), "job"))
+        else:
+            task = asyncio.current_task()
+            assert task is not None
+            task.add_done_callback(lambda task: follow(task.cancelled(), "task"))
 
     def _find_shard(self, key: str) -> int:
         check_name("key", key, bounds.KEY_CHARS_MAX)

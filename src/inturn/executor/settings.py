@@ -1,4 +1,4 @@
-"""What an executor can be told: by arguments, or by ``SQ_*`` variables; and who hears of jobs."""
+"""What an executor can be told: by arguments, or by ``SQ_*`` variables; and what hears of jobs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Lane(Protocol):
     def next(self, place: int) -> Any | None:
         """Take the next job that is to run at a place; None if there is none any more.
 
-        Called with ``Slots.lock`` held: whoever takes jobs out of a lane holds it as well.
+        Called with ``Slots.lock`` held, which is held wherever jobs are taken out of a lane.
         """
         ...
 

@@ -48,7 +48,7 @@ class LoopWakeup:
             self._loop.call_soon_threadsafe(self._end)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until it is fired, or so long; the caller looks which."""
+        """Wait until it is set, or for so many seconds; the caller looks which."""
         timer = None if seconds is None else self._loop.call_later(seconds, self._end)
         try:
             await self._future
@@ -110,11 +110,9 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     async def result(self, timeout: Seconds | None = None) -> Value:
         """Wait for the outcome: return the job's value, or raise what it failed with.
 
-        What is no ``Exception``, such as ``SystemExit``, would end the loop of who waits: it is the
-        cause of a ``JobFailed``.
-
-        Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
-        the job as it is.
+        What is no ``Exception``, such as ``SystemExit``, would end the caller's loop: it is the
+        cause of a ``JobFailed``. A timeout (``TimeoutError``) or a cancelled wait leaves the job as
+        it is.
         """
         if self.state is _ENDED and self.error is None and timeout is None:
             return self.value  # type: ignore[no-any-return]  # it has ended, and well, as most have
@@ -158,7 +156,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
         return f"<LocalTicket of key {self.key!r}, {self.state.value}{tried}{error}>"
 
     def _check_ends(self, verb: str, timeout: float | None) -> None:
-        """Refuse a wait without end: of a job for itself, or for one that stands behind it."""
+        """Refuse a wait without end: of a job for itself, or for a job behind it in line."""
         if timeout is None and self.state is not State.ENDING:
             self.ends.check_not_own(verb, self.key)
 
@@ -167,7 +165,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
             if isinstance(self.error, Exception):
-                # Else each who waits would find the frames of those before in it, too.
+                # Without the frames of those to whom it was raised before.
                 raise BaseException.with_traceback(self.error, self.trace)
             reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"
             raise JobFailed(None, reason) from self.error
