@@ -159,6 +159,14 @@ class Local(inturn.Executor):
         self.is_mine = True
 
 
+def test_an_argument_that_does_not_exist_is_told_with_the_one_that_was_meant() -> None:
+    wrong: dict[str, Any] = {"slot": 3}
+    for make in (inturn.Executor, inturn.Executor.from_environment):
+        with pytest.raises(TypeError) as caught:
+            make(**wrong)
+        assert str(caught.value) == "Executor takes no argument 'slot'. Did you mean slots?"
+
+
 def test_a_subclass_without_a_store_takes_no_app() -> None:
     app = inturn.App("sqlite:///:memory:")
     with pytest.raises(BadInput, match=r"^Local .* takes no app\. Make .* inturn\.DurableExecutor"):

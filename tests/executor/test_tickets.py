@@ -16,7 +16,7 @@ async def fine() -> str:
 
 @pytest.mark.parametrize("verb", ["run", "result", "result of itself", "barrier"])
 async def test_a_job_is_refused_to_wait_for_what_stands_behind_it(verb: str) -> None:
-    async with Running(slots=2, max_attempts=1) as executor:
+    async with Running(slots=2) as executor:
 
         async def job() -> None:
             current = executor.current()
@@ -33,6 +33,7 @@ async def test_a_job_is_refused_to_wait_for_what_stands_behind_it(verb: str) -> 
         ticket = await executor.submit("one", job)
         with pytest.raises(WaitsForItself, match=f"of key 'one' called {verb.split()[0]}, "):
             await ticket.result(SECONDS_MAX)
+        assert ticket.attempts == 1, "it would be refused again"
 
 
 async def test_a_job_may_wait_for_other_keys_other_executors_and_for_a_time() -> None:

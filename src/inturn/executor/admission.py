@@ -1,14 +1,15 @@
-"""Who is let in: at once, after a wait for room, or not at all; and how many may wait."""
+"""Whether a job is accepted: at once, after a wait for room, or not; and how many may wait."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING
 
 from inturn.executor.settings import ExecutorSettings
-from inturn.executor.ticket import LocalTicket, LoopWakeup
+from inturn.executor.ticket import LocalTicket, LoopWakeup, State
 from inturn.model import bounds, events
 from inturn.model.errors import (
     EnqueueTimeout,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Offer:
-    """Jobs that someone wants accepted, all or none."""
+    """Jobs that are to be accepted together: all, or none."""
 
     __slots__ = ("is_accepted", "needs", "refused", "tickets", "wakeup")
 
@@ -34,14 +35,14 @@ class Offer:
         self.needs = Counter(ticket.shard for ticket in tickets)
         self.wakeup: LoopWakeup | Event | None = None
         self.is_accepted = False
-        self.refused: InturnError | None = None  # why, if something came up while they waited
+        self.refused: InturnError | None = None  # why they need not wait any longer
 
 
 class Admission:
-    """The bounds on what waits, and a line of those who wait for room, one for each shard.
+    """The bounds on the jobs that wait, and for each shard a line of the offers that wait for room.
 
-    A key without jobs that gets a free slot at once needs no room. Of those in line only the first
-    may enter. The lock that the slots have is held around all of it.
+    A job that gets a free slot at once needs no room. Of a line only the first offer is accepted.
+    The lock of the slots is held around all of it.
     """
 
     def __init__(self, lanes: Lanes, settings: ExecutorSettings) -> None:
@@ -49,46 +50,41 @@ class Admission:
         self.depths = [0] * settings.shards
         self.total = 0
         self._asleep = [0] * settings.shards  # of the depths: what waits to run again
-        self.lines: dict[int, deque[Offer]] = {}  # only shards where someone waits
+        self.lines: dict[int, deque[Offer]] = {}  # only of shards where an offer waits
         self._lanes = lanes
 
     # Coming in
 
-    def take(self, ticket: LocalTicket) -> bool:
-        """Accept a job, if there is a slot or room for it and nobody is to come before it."""
+    def take(self, ticket: LocalTicket, offer: Offer | None = None) -> bool:
+        """Accept a job, if it has a slot or room and no other offer is to be accepted before."""
         lanes, shard = self._lanes, ticket.shard
         line = self.lines.get(shard) if self.lines else None
-        if ticket.key not in lanes.by_key and lanes.free > 0 and self._bears(shard, line):
-            if line and any(one.key == ticket.key for offer in line for one in offer.tickets):
+        if line and line[0] is offer:
+            line = None
+        lane = lanes.by_key.get(ticket.key)
+        if lane is None and lanes.free > 0 and self._bears(shard, line):
+            if line and any(one.key == ticket.key for other in line for one in other.tickets):
                 return False
-            lanes.put(ticket, is_counted=False)
+            ticket.state = State.STARTING
         elif line or self.depths[shard] >= self.queue_size or self.total >= self.depth_max:
             return False
         else:
             self.depths[shard] += 1
             self.total += 1
-            lanes.put(ticket, is_counted=True)
+        if lane is None:
+            lanes.open(ticket)
+        else:
+            lane.jobs.append(ticket)
         return True
 
     def take_all(self, offer: Offer) -> bool:
-        """Accept the jobs of an offer, all or none, if it is the first in line or there is none."""
+        """Accept the jobs of an offer, if there is room for all and no other offer is before it."""
         if any(self.lines[shard][0] is not offer for shard in offer.needs if shard in self.lines):
             return False
-        if not self._fits(offer):
-            [first, *more] = offer.tickets
-            lanes = self._lanes
-            if more or first.key in lanes.by_key or lanes.free < 1:
-                return False
-            if not self._bears(first.shard, None):
-                return False
-            lanes.put(first, is_counted=False)
-        else:
-            for ticket in offer.tickets:
-                is_started = ticket.key not in self._lanes.by_key and self._lanes.free > 0
-                if not is_started:
-                    self.depths[ticket.shard] += 1
-                    self.total += 1
-                self._lanes.put(ticket, is_counted=not is_started)
+        if len(offer.tickets) > 1 and not self._fits(offer):
+            return False
+        if not all(self.take(ticket, offer) for ticket in offer.tickets):
+            return False
         self.remove(offer)
         offer.is_accepted = True
         if offer.wakeup is not None:
@@ -109,8 +105,8 @@ class Admission:
     def _bears(self, shard: int, line: deque[Offer] | None) -> bool:
         """Whether a job may run without room, though it may fail and wait to run again.
 
-        Only if what does so already leaves room for who stands first in line: else those who come
-        and fail would keep that out for ever, and nothing would bound how many they are.
+        The jobs that wait so already must leave room for the first offer in line. Otherwise jobs
+        that come and fail would keep it out for ever, and their number would have no bound.
         """
         if not self._lanes.asleep:
             return True
@@ -137,7 +133,7 @@ class Admission:
                     del self.lines[shard]
 
     def admit(self) -> None:
-        """Let in those who wait for room: in each shard first come, first in."""
+        """Accept the offers for which there is room by now: in each shard first come, first in."""
         again = True
         while again:
             again = False
@@ -146,7 +142,7 @@ class Admission:
                     again = True
 
     def turn_away(self, error: InturnError, key: str | None = None) -> None:
-        """Refuse those who wait for room, or only those with a job of one key."""
+        """Refuse the offers that wait for room, or only those with a job of one key."""
         waiting = {id(offer): offer for line in self.lines.values() for offer in line}
         for offer in waiting.values():
             if key is None or any(ticket.key == key for ticket in offer.tickets):
@@ -160,7 +156,7 @@ class Admission:
     # Counting what waits
 
     def leave(self, shard: int) -> None:
-        """Count a job that waits no longer, and let in who waited for its place."""
+        """Count a job that waits no longer, and accept what waited for its place."""
         self.uncount(shard)
         if self.lines:
             self.admit()
@@ -182,92 +178,71 @@ class Admission:
         """Count a job no longer as one that waits to run again; it waits for a slot still."""
         self._asleep[shard] -= 1
 
-    def complaint(self, offer: Offer, waited_seconds: float) -> ShardFull:
-        """Return the error for who found no room: in a shard, in all of them, or behind others."""
-        ticket, is_total = self._refused_by(offer)
+    def no_room(self, offer: Offer, waited_seconds: float) -> ShardFull:
+        """Return the error of an offer for which a shard, or all of them, had no room, or which
+        came behind others.
+        """
+        tickets, needs, is_total = offer.tickets, offer.needs, False
+        over = [
+            one for one in tickets if self.depths[one.shard] + needs[one.shard] > self.queue_size
+        ]
+        if not over and self.total + len(tickets) > self.depth_max:
+            over, is_total = tickets, True
+        behind = [one for one in tickets if one.shard in self.lines]
+        ticket = [*over, *behind, *tickets][0]
         if is_total:
-            length, capacity, added = self.total, self.depth_max, len(offer.tickets)
+            length, capacity, added = self.total, self.depth_max, len(tickets)
         else:
             length, capacity = self.depths[ticket.shard], self.queue_size
-            added = offer.needs[ticket.shard]
+            added = needs[ticket.shard]
         told = (ticket.key, ticket.shard, length, capacity, added)
         if waited_seconds > 0:
             return EnqueueTimeout(*told, waited_seconds, is_total=is_total)
         return ShardFull(*told, is_total=is_total)
 
-    def _refused_by(self, offer: Offer) -> tuple[LocalTicket, bool]:
-        """Return a ticket whose shard keeps an offer out, and whether all shards together do."""
-        for ticket in offer.tickets:
-            if self.depths[ticket.shard] + offer.needs[ticket.shard] > self.queue_size:
-                return ticket, False
-        if self.total + len(offer.tickets) > self.depth_max:
-            return offer.tickets[0], True
-        behind = (ticket for ticket in offer.tickets if ticket.shard in self.lines)
-        return next(behind, offer.tickets[0]), False
-
 
 class Entry:
-    """Lets jobs in while it is open. Whether it is, is looked at under the lock."""
+    """Accepts jobs as long as it is open, which is looked up under the lock."""
 
-    def __init__(self, ends: JobEnds, timeout: float) -> None:
+    def __init__(self, ends: JobEnds) -> None:
         self.is_open = False
         self._ends, self._admission = ends, ends.admission
-        self._timeout = timeout
 
     def enter(self, ticket: LocalTicket) -> bool:
         """Accept a job if there is room right now."""
         ends = self._ends
-        with ends.lock:
+        ends.lock.acquire()  # as slots do
+        try:
             if not self.is_open:
                 raise self.closed()
             if ends.halted:
                 self._check_halted(ticket)
             is_accepted = self._admission.take(ticket)
+        finally:
+            ends.lock.release()
         if is_accepted and ends.listeners:
             ends.tell_each(events.Accepted(ticket.key, ticket.shard))
         return is_accepted
 
-    def enter_all(self, offer: Offer) -> bool:
-        """Accept jobs if there is room for all of them right now."""
-        with self._ends.lock:
-            self._check_open(offer)
-            self._admission.take_all(offer)
-        if offer.is_accepted:
-            self._tell_accepted(offer)
-        return offer.is_accepted
-
-    async def wait(self, offer: Offer, patience: float | None) -> None:
+    async def wait(self, offer: Offer, seconds: float) -> None:
         """Wait until jobs are accepted, or raise why they were not."""
-        patience = self._timeout if patience is None else patience
+        wakeup = offer.wakeup = LoopWakeup()
         if self._admission.never_fits(offer):
-            patience = 0.0
-        if patience:
-            wakeup = offer.wakeup = LoopWakeup()
-            if not self._stand_in_line(offer):
-                try:
-                    await wakeup.wait(patience)
-                except asyncio.CancelledError:
-                    self._take_back(offer)
-                    raise
-        self._leave_line(offer, patience)
+            seconds = 0.0
+        with self._in_line(offer, seconds):
+            if seconds and not offer.is_accepted:
+                await wakeup.wait(seconds)
 
-    def wait_sync(self, offer: Offer, patience: float | None) -> None:
-        """Wait on a thread; on the loop's own, only look once more."""
-        patience = self._timeout if patience is None else patience
+    def wait_sync(self, offer: Offer, seconds: float) -> None:
+        """Wait on a thread; on that of the loop, which must not block, only look once more."""
+        wakeup = offer.wakeup = Event()
         if self._ends.is_here:
-            patience = 0.0
-        if patience:
-            wakeup = offer.wakeup = Event()
-            if not self._stand_in_line(offer):
-                try:
-                    wakeup.wait(patience)
-                except BaseException:  # Ctrl-C
-                    self._take_back(offer)
-                    raise
-        self._leave_line(offer, patience)
+            seconds = 0.0
+        with self._in_line(offer, seconds):
+            wakeup.wait(seconds)
 
     def close(self) -> None:
-        """Refuse jobs from now on, and who still waits for room."""
+        """Refuse jobs from now on, and those that still wait for room."""
         ends = self._ends
         with ends.lock:
             if not self.is_open:
@@ -278,58 +253,43 @@ class Entry:
         ends.tell(events.Stopping(waiting, keys))
 
     def closed(self) -> ExecutorClosed:
-        """Return the error for who comes too late."""
+        """Return the error of a job that comes too late."""
         return ExecutorClosed(
             "the executor was stopped and takes no more jobs. Make a new one, or stop it later."
         )
 
-    def _stand_in_line(self, offer: Offer) -> bool:
-        """Wait for room, unless there is some by now; say whether there was."""
-        with self._ends.lock:
-            self._check_open(offer)
-            if not self._admission.take_all(offer):
-                self._admission.wait(offer)
-            return offer.is_accepted
-
-    def _leave_line(self, offer: Offer, waited_seconds: float) -> None:
-        """Return if an offer was accepted; else raise why it was not."""
-        error: ShardFull | None = None
-        with self._ends.lock:
-            if not offer.is_accepted:
-                self._admission.remove(offer)
-                if offer.refused is not None:
-                    raise offer.refused.with_traceback(None)  # it is that of all who wait
-                error = self._admission.complaint(offer, waited_seconds)
-                self._admission.admit()  # who stood behind it may go on
-        if error is None:
-            self._tell_accepted(offer)
-            return
-        for ticket in offer.tickets:
-            refused = events.Refused(ticket.key, ticket.shard, error.length, error.capacity)
-            self._ends.tell(refused)
-        raise error
-
-    def _take_back(self, offer: Offer) -> None:
-        """Undo an offer whose caller was interrupted before it knew what became of it."""
-        with self._ends.lock:
-            self._admission.remove(offer)
-            self._admission.admit()
-        if offer.is_accepted:
-            self._tell_accepted(offer)
-            for ticket in offer.tickets:
-                self._ends.cancel(ticket, "its submitter was cancelled while submitting it")
-
-    def _tell_accepted(self, offer: Offer) -> None:
-        if self._ends.listeners:
-            for ticket in offer.tickets:
-                self._ends.tell_each(events.Accepted(ticket.key, ticket.shard))
-
-    def _check_open(self, offer: Offer) -> None:
-        if not self.is_open:
-            raise self.closed()
-        if self._ends.halted:
-            for ticket in offer.tickets:
-                self._check_halted(ticket)
+    @contextmanager
+    def _in_line(self, offer: Offer, seconds: float) -> Iterator[None]:
+        """Have an offer in line while its caller waits, unless there is room by now."""
+        ends, admission = self._ends, self._admission
+        with ends.lock:
+            if not self.is_open:
+                raise self.closed()
+            if ends.halted:
+                for ticket in offer.tickets:
+                    self._check_halted(ticket)
+            if not admission.take_all(offer):
+                admission.wait(offer)
+        is_interrupted = True
+        try:
+            yield
+            is_interrupted = False
+        finally:
+            with ends.lock:
+                if not offer.is_accepted:
+                    admission.remove(offer)
+                    error = offer.refused or admission.no_room(offer, seconds)
+                    admission.admit()  # those behind it may go on
+            for ticket in offer.tickets if offer.is_accepted and ends.listeners else ():
+                ends.tell_each(events.Accepted(ticket.key, ticket.shard))
+            for ticket in offer.tickets if offer.is_accepted and is_interrupted else ():
+                ends.cancel(ticket, "its submitter was cancelled while submitting it")
+        if not offer.is_accepted:
+            if isinstance(error, ShardFull):
+                for ticket in offer.tickets:
+                    told = events.Refused(ticket.key, ticket.shard, error.length, error.capacity)
+                    ends.tell(told)
+            raise error.with_traceback(None)  # others may have been refused with it
 
     def _check_halted(self, ticket: LocalTicket) -> None:
         halted = self._ends.halted

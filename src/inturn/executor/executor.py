@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, overload
 
 from inturn.executor.local import LocalExecutor
-from inturn.executor.settings import ErrorHandler, ExecutorSettings, Seconds, SettingOptions
+from inturn.executor.settings import (
+    ErrorHandler,
+    ExecutorSettings,
+    LocalOptions,
+    Seconds,
+    SettingOptions,
+)
 from inturn.model import events
 from inturn.model.errors import BadInput, InvalidSetting
 
@@ -17,15 +22,6 @@ if TYPE_CHECKING:
 
 
 Environment = Mapping[str, str] | None
-
-
-class LocalOptions(SettingOptions, total=False):
-    """What an executor without a store can be told. ``LocalExecutor`` explains it."""
-
-    permanent: tuple[type[BaseException], ...]
-    error_handler: ErrorHandler | None
-    listeners: Sequence[events.Listener]
-    random: Random | None
 
 
 class DurableOptions(TypedDict, total=False):

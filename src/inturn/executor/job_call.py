@@ -44,9 +44,10 @@ def call_of(job: Any) -> tuple[Call, int]:
         code = job.__code__
         if code.co_argcount or code.co_kwonlyargcount:
             _check_complete(job)
-        if code.co_flags & _CO_YIELDS:
+        flags = code.co_flags
+        if flags & _CO_YIELDS:
             raise _yielding(job, job)
-        return job, ON_LOOP if code.co_flags & _CO_COROUTINE else ON_THREAD
+        return job, ON_LOOP if flags & _CO_COROUTINE else ON_THREAD
     if type(job) is CoroutineType:
         job.close()
         raise BadInput(

@@ -1,4 +1,4 @@
-"""What becomes of a job after each attempt: it is retried, or it has ended and is reported.
+"""What becomes of a job that did not end well: it is retried, or it has failed and is reported.
 
 Accepting, ending, cancelling and stopping all go through the one lock, so that of any two of them
 one comes first: what was accepted before a stop is run or reported, and no job ends twice. What
@@ -14,14 +14,13 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from time import perf_counter
-from types import CoroutineType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from inturn.executor.admission import Admission
 from inturn.executor.lanes import Lane, Lanes, Skipped
 from inturn.executor.settings import ErrorHandler, ExecutorSettings, Failure
-from inturn.executor.slots import ON_THREAD, current_job
+from inturn.executor.slots import current_job
 from inturn.executor.ticket import LocalTicket, State
 from inturn.log import guarded, log_event, log_listener_failure
 from inturn.model import bounds, events
@@ -35,7 +34,7 @@ _ENDED = State.ENDED
 
 
 class JobEnds:
-    """The lanes, their lock, and the decisions after each attempt."""
+    """The lanes, their lock, and the decisions after an attempt that did not go well."""
 
     def __init__(
         self,
@@ -48,7 +47,6 @@ class JobEnds:
         self.lock = threading.Lock()
         self.lanes = Lanes(settings.slots)
         self.admission = self.lanes.admission = Admission(self.lanes, settings)
-        self.lanes.is_timed = bool(listeners)
         self.halted: dict[str, str] = {}
         self.listeners = tuple(listeners)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -57,34 +55,7 @@ class JobEnds:
         self._policy, self._random = policy, random
         self._error_handler = error_handler
 
-    # Ends of attempts, told by the slots. Each returns where the lane's next job runs, if any.
-
-    def ended(
-        self, lane: Lane, ticket: LocalTicket, value: Any, error: BaseException | None
-    ) -> int | None:
-        """End a job well, have what a ``def`` returned awaited, or see what an error means."""
-        if type(value) is CoroutineType and ticket.place == ON_THREAD:  # a lambda, say
-            with self.lock:
-                if not self.loop_ends:
-                    ticket.begun, ticket.state = value, State.WAITING
-                    return ticket.where
-            value.close()
-            error = CancelledError()
-        if self.listeners and not isinstance(error, Skipped):
-            seconds = perf_counter() - lane.began_at
-            self.tell_each(events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, error))
-        if error is not None:
-            return self._failed(lane, ticket, error)
-        with self.lock:
-            ticket.value, ticket.state = value, _ENDED
-            ticket.call = ticket.context = ticket.lane = None
-            again = self.lanes.go_on(lane)
-            signals = ticket.signals
-        if signals is not None:
-            ticket.signals = None  # they hold those who waited, and their loop
-            for signal in signals:
-                signal()
-        return again
+    # Ends of attempts. Each returns where the lane's next job runs, if any.
 
     @property
     def loop_ends(self) -> bool:
@@ -92,33 +63,33 @@ class JobEnds:
         keeper = self.keeper
         return keeper is not None and (keeper.cancelling() > 0 or keeper.cancelled())
 
-    def _failed(self, lane: Lane, ticket: LocalTicket, error: BaseException) -> int | None:
+    def failed(self, lane: Lane, ticket: LocalTicket, error: BaseException) -> int | None:
         """Retry a job, or end it for good."""
         _leave_out_ours(error)
-        retry: Retry | None = None
-        asked = ticket.cancel_why is not None or self.loop_ends
-        if not asked and isinstance(error, Exception):
-            retry = self._retry(ticket, error)
-        if retry is not None:
-            ticket.attempts -= not retry.counted
-            attempt, delay = ticket.attempts, retry.delay_seconds
-            with self.lock:
-                asked = ticket.cancel_why is not None or self.loop_ends
-                if not asked:
-                    self.lanes.sleep(lane)
-            if not asked:
-                self.tell(events.Retried(ticket.key, ticket.shard, attempt, delay, error))
-                self.on_loop(self._set_timer, lane, ticket, delay)
-                return None
+        retry = self._retry(ticket, error)
+        with self.lock:
+            asked = ticket.cancel_why is not None or self.loop_ends
+            if retry is not None and not asked:
+                ticket.attempts -= not retry.counted
+                attempt = ticket.attempts
+                self.lanes.sleep(lane)
         if asked:
             cause = None if isinstance(error, Skipped) else error
             error = cancelled(ticket, ticket.cancel_why or "its event loop ended", cause)
+        elif retry is not None:
+            delay = retry.delay_seconds
+            self.tell(events.Retried(ticket.key, ticket.shard, attempt, delay, error))
+            self.on_loop(self._set_timer, lane, ticket, delay)
+            return None
         elif isinstance(error, CancelledError):
             why = "it raised CancelledError, for which nobody had asked"
             error = cancelled(ticket, why, error)
         return self._end(lane, ticket, error, asked=asked)
 
-    def _retry(self, ticket: LocalTicket, error: Exception) -> Retry | None:
+    def _retry(self, ticket: LocalTicket, error: BaseException) -> Retry | None:
+        """Return when a job is to run again, if it is. One that waits for itself always would."""
+        if isinstance(error, WaitsForItself) or not isinstance(error, Exception):
+            return None
         verdict = after_failure(ticket.attempts, error, policy=self._policy, random=self._random)
         if not isinstance(verdict, Retry):
             return None
@@ -137,7 +108,7 @@ class JobEnds:
             if ticket.state is State.RETRYING and lane.head is ticket and lane.is_asleep:
                 self.lanes.wake(lane)
 
-    # The end of a job that did not end well: decided, then reported, then told to who waits.
+    # The end of a job: decided, then reported, then told to those that wait for it.
 
     def _end(
         self, lane: Lane, ticket: LocalTicket, error: BaseException, *, asked: bool
@@ -191,11 +162,12 @@ class JobEnds:
     def cancel(self, ticket: LocalTicket, why: str) -> bool:
         """Take a job back; say whether it had not ended."""
         with self.lock:
-            state, lane = ticket.state, ticket.lane
-            if state in (State.ENDING, State.ENDED, State.OFFERED) or lane is None:
+            state = ticket.state
+            if state in (State.ENDING, _ENDED):
                 return False
             ticket.cancel_why, timer = ticket.cancel_why or why, None
             if state is not State.RUNNING:
+                lane = self.lanes.by_key[ticket.key]
                 if ticket is lane.head:
                     timer, lane.timer = lane.timer, None
                 self.lanes.take_out(ticket)
@@ -269,10 +241,6 @@ class JobEnds:
         """Whether the executor's loop runs on this thread."""
         return self.loop is not None and asyncio._get_running_loop() is self.loop
 
-    def depths(self) -> list[int]:
-        """Return how many jobs wait in each shard, between attempts too; none that runs."""
-        return list(self.admission.depths)
-
     # Telling
 
     def tell(self, event: events.Event) -> None:
@@ -304,7 +272,7 @@ def _publish(ticket: LocalTicket, error: BaseException) -> Sequence[Callable[[],
             ticket.begun.close()
     ticket.error, ticket.trace = error, error.__traceback__
     ticket.state = _ENDED
-    ticket.call = ticket.context = ticket.lane = ticket.begun = None
+    ticket.call = ticket.context = ticket.begun = None
     signals, ticket.signals = ticket.signals or (), None
     return signals
 

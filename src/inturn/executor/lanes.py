@@ -1,27 +1,29 @@
-"""The jobs of each key, in line, and what runs next. No clock, no thread, no user's code.
+"""The jobs of each key, in line, and what runs next.
 
-The lock that the slots have is held around all of it.
+The lock of the slots is held around all of it but what calls a job's function and takes in its end.
 """
 
 from __future__ import annotations
 
-from asyncio import TimerHandle
+from asyncio import CancelledError, TimerHandle
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextvars import Context
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from inturn.executor.job_call import NOWHERE
-from inturn.executor.slots import Slots
+from inturn.executor.slots import ON_LOOP, ON_THREAD, Slots
 from inturn.executor.ticket import LocalTicket, State
-from inturn.model import bounds
+from inturn.model import bounds, events
 from inturn.model.errors import EarlierFailure
 
 if TYPE_CHECKING:
     from inturn.executor.admission import Admission
 
-_WAITING, _RUNNING = State.WAITING, State.RUNNING
+_WAITING, _STARTING = State.WAITING, State.STARTING
+_RUNNING, _ENDED = State.RUNNING, State.ENDED
 
 
 class Skipped(Exception):
@@ -51,28 +53,26 @@ class Lane:
 
     def next(self, place: int) -> LocalTicket | None:
         """Make the first job the head that runs."""
-        ticket = self.head
-        if ticket is None:
-            if not self.jobs:
-                return None
-            ticket = self.jobs[0]
-        if ticket.where != place:  # what stood before it was cancelled
-            self._lanes.slots.put(self, ticket.where)
+        ticket = self.head or self.jobs[0]
+        if ticket.place != place:  # what stood before it was cancelled
+            self._lanes.slots.put(self, ticket.place)
             return None
         if self.head is None:
             self.head = self.jobs.popleft()
+        if ticket.state is not _STARTING:
+            admission = self._lanes.admission
+            admission.depths[ticket.shard] -= 1
+            admission.total -= 1
+            if admission.lines:
+                admission.admit()
         ticket.state = _RUNNING
-        if ticket.is_counted:
-            ticket.is_counted = False
-            self._lanes.admission.leave(ticket.shard)
         return ticket
 
     def context(self, ticket: LocalTicket) -> Context:
         """Return a new copy of the submitter's context, one for each attempt."""
-        if ticket.begun is None:
+        if ticket.begun is None or self.running_in is None:
             given = ticket.context
             self.running_in = Context() if given is None else given.copy()
-        assert self.running_in is not None
         return self.running_in
 
     def begin(self, ticket: LocalTicket) -> Any:
@@ -80,17 +80,50 @@ class Lane:
         if ticket.cancel_why is not None:
             raise Skipped
         if ticket.begun is not None:
-            coroutine, ticket.begun = ticket.begun, None
+            coroutine, ticket.begun, ticket.place = ticket.begun, None, ON_THREAD
             return coroutine
         ticket.attempts += 1
-        if self._lanes.is_timed:
+        if ticket.ends.listeners:
             self.began_at = perf_counter()
         assert ticket.call is not None
         return ticket.call()
 
     def ended(self, ticket: LocalTicket, value: Any, error: BaseException | None) -> int | None:
-        """Decide what becomes of the job, and say where the next one runs."""
-        return ticket.ends.ended(self, ticket, value, error)
+        """End a job well, have what a ``def`` returned awaited, or see what an error means."""
+        again: int | None
+        ends = ticket.ends
+        if type(value) is CoroutineType and ticket.place == ON_THREAD:  # a lambda, say
+            with ends.lock:
+                if not ends.loop_ends:
+                    ticket.begun, ticket.state, ticket.place = value, _STARTING, ON_LOOP
+                    return ON_LOOP
+            value.close()
+            error = CancelledError()
+        if ends.listeners and not isinstance(error, Skipped):
+            seconds = perf_counter() - self.began_at
+            ends.tell_each(events.Ran(ticket.key, ticket.shard, ticket.attempts, seconds, error))
+        if error is not None:
+            return ends.failed(self, ticket, error)
+        ends.lock.acquire()  # as slots do
+        try:
+            if value is not None:  # to write to a ticket takes ten times as long as to read it
+                ticket.value = value
+            if ticket.context is not None:
+                ticket.context = None
+            ticket.call = None
+            ticket.state = _ENDED
+            self.head, jobs = None, self.jobs
+            again = jobs[0].place if jobs else NOWHERE
+            if again == NOWHERE:
+                again = self._lanes.go_on(self)
+            signals = ticket.signals
+        finally:
+            ends.lock.release()
+        if signals is not None:
+            ticket.signals = None  # they hold those who waited, and their loop
+            for signal in signals:
+                signal()
+        return again
 
 
 class Lanes:
@@ -100,7 +133,6 @@ class Lanes:
         self.count = slots
         self.slots: Slots  # from the executor's start on
         self.admission: Admission
-        self.is_timed = False  # whether someone wants to know how long attempts take
         self.by_key: dict[str, Lane] = {}
         self.asleep = 0
         self.ending = 0  # jobs out of line whose end is not reported yet
@@ -112,15 +144,9 @@ class Lanes:
         """How many slots no lane has or is to get."""
         return self.count - len(self.by_key) + self.asleep
 
-    def put(self, ticket: LocalTicket, *, is_counted: bool) -> None:
-        """Give a job its place in its key's line."""
-        lane = self.by_key.get(ticket.key)
-        ticket.state, ticket.is_counted = _WAITING, is_counted
-        if lane is not None:
-            ticket.lane = lane
-            lane.jobs.append(ticket)
-            return
-        lane = ticket.lane = self.by_key[ticket.key] = Lane(self, ticket.key)
+    def open(self, ticket: LocalTicket) -> None:
+        """Make the lane of a key that has none, with its first job."""
+        lane = self.by_key[ticket.key] = Lane(self, ticket.key)
         lane.jobs.append(ticket)
         self.slots.put(lane, ticket.place)
 
@@ -128,7 +154,6 @@ class Lanes:
         """Put a barrier behind what its key has in line; False if that is nothing."""
         lane = self.by_key.get(barrier.key)
         if lane is not None:
-            barrier.lane, barrier.state = lane, _WAITING
             lane.jobs.append(barrier)
         return lane is not None
 
@@ -148,7 +173,7 @@ class Lanes:
     def sleep(self, lane: Lane) -> None:
         """Set a lane's failed head to wait."""
         assert lane.head is not None
-        lane.head.state, lane.head.is_counted, lane.is_asleep = State.RETRYING, True, True
+        lane.head.state, lane.is_asleep = State.RETRYING, True
         self.asleep += 1
         self.admission.fall_asleep(lane.head.shard)
 
@@ -156,21 +181,19 @@ class Lanes:
         """Let a lane's head run again when it gets a slot."""
         assert lane.head is not None
         self._rise(lane, lane.head.shard)
-        self.slots.put(lane, lane.head.where)
+        self.slots.put(lane, lane.head.place)
 
     def take_out(self, ticket: LocalTicket) -> None:
         """Take a job that waits, or waits to run again, out of line; its end is to be reported."""
-        lane = ticket.lane
-        assert lane is not None
-        ticket.state = State.ENDING
+        lane = self.by_key[ticket.key]
+        takes_room, ticket.state = ticket.state is not _STARTING, State.ENDING
         self.ending += 1
         if ticket is not lane.head:
             lane.jobs.remove(ticket)
         was_asleep = lane.is_asleep and ticket is lane.head
         if was_asleep:
             self._rise(lane, ticket.shard)
-        if ticket.is_counted:
-            ticket.is_counted = False
+        if takes_room:
             self.admission.leave(ticket.shard)
         if lane.head not in (None, ticket):
             return
@@ -186,10 +209,9 @@ class Lanes:
         barriers = [one for one in lane.jobs if one.place == NOWHERE]
         lane.jobs.clear()
         for ticket in left:
-            ticket.state = State.ENDING
-            if ticket.is_counted:
-                ticket.is_counted = False
+            if ticket.state is not _STARTING:
                 self.admission.uncount(ticket.shard)
+            ticket.state = State.ENDING
         self.ending += len(left)
         for barrier in barriers:
             count, error = self.failed.get(lane.key, (max(1, len(left)), "not run"))
@@ -201,7 +223,7 @@ class Lanes:
         left: list[LocalTicket] = []
         for lane in list(self.by_key.values()):
             behind = self.empty(lane)
-            if lane.head is not None and lane.head.state in (_WAITING, State.RETRYING):
+            if lane.head is not None and lane.head.state in (_STARTING, State.RETRYING):
                 left.append(lane.head)
                 self.take_out(lane.head)
             elif lane.head is None:
@@ -227,8 +249,7 @@ class Lanes:
     def forget_barrier(self, barrier: LocalTicket) -> None:
         """Forget a barrier that nobody waits at any more."""
         if barrier.state is _WAITING:
-            assert barrier.lane is not None
-            barrier.lane.jobs.remove(barrier)
+            self.by_key[barrier.key].jobs.remove(barrier)
             barrier.state = State.ENDED
         elif isinstance(barrier.error, EarlierFailure):  # reached, but nobody heard it
             self.note(barrier.key, barrier.error.error, barrier.error.failures)
@@ -238,7 +259,7 @@ class Lanes:
         self._end(barrier, None if note is None else EarlierFailure(barrier.key, *note))
 
     def _end(self, barrier: LocalTicket, error: EarlierFailure | None) -> None:
-        barrier.error, barrier.state, barrier.lane = error, State.ENDED, None
+        barrier.error, barrier.state = error, _ENDED
         for signal in barrier.signals or ():
             signal()
 

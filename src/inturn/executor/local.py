@@ -19,6 +19,7 @@ from inturn.executor.settings import (
     Seconds,
     SettingOptions,
     check_error_handler,
+    check_known,
     checked_listeners,
     seconds,
     shard_for,
@@ -61,6 +62,7 @@ class LocalExecutor:
         random: Random | None = None,
         **settings: Unpack[SettingOptions],
     ) -> None:
+        check_known(settings, self)
         self.settings = ExecutorSettings(**settings)
         check_error_handler(error_handler)
         heard_by = checked_listeners(listeners)
@@ -75,7 +77,8 @@ class LocalExecutor:
         self._lanes = self._ends.lanes
         self._lock = self._ends.lock
         self._shard_of = lru_cache(bounds.SHARD_CACHE_KEYS_MAX)(self._find_shard)
-        self._entry = Entry(self._ends, float(self.settings.enqueue_timeout))
+        self._entry = Entry(self._ends)
+        self._timeout = float(self.settings.enqueue_timeout)
         self._is_stopped = False  # or was told to
         self._has_ended = False
         self._when_ended: list[LoopWakeup] = []
@@ -100,7 +103,7 @@ class LocalExecutor:
         longer depends on its caller; with ``detached=False`` it is cancelled if the task, or the
         job, that submitted it ends by being cancelled.
         """
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             await self._entry.wait(Offer([ticket]), patience)
@@ -112,12 +115,10 @@ class LocalExecutor:
         self, jobs: Iterable[tuple[str, Any]], *, timeout: Seconds | None = None
     ) -> list[LocalTicket[Any]]:
         """Accept many jobs at once, each with its key: all of them, or none."""
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         tickets = [self._offered(key, job) for key, job in pairs_of(jobs)]
         if tickets:
-            offer = Offer(tickets)
-            if not self._entry.enter_all(offer):
-                await self._entry.wait(offer, patience)
+            await self._entry.wait(Offer(tickets), patience)
         return tickets
 
     @overload
@@ -156,7 +157,7 @@ class LocalExecutor:
         self, key: str, job: Any, *, timeout: Seconds | None = None
     ) -> LocalTicket[Any]:
         """Accept a job from any thread. On the executor's own loop it never waits for room."""
-        patience = None if timeout is None else seconds("timeout", timeout)
+        patience = self._timeout if timeout is None else seconds("timeout", timeout)
         ticket = self._offered(key, job)
         if not self._entry.enter(ticket):
             self._entry.wait_sync(Offer([ticket]), patience)
@@ -203,14 +204,14 @@ class LocalExecutor:
 
     def depths(self) -> list[int]:
         """Return how many jobs wait in each shard, between attempts too; none that runs."""
-        return self._ends.depths()
+        return list(self._ends.admission.depths)
 
     def shard_for(self, key: str) -> int:
         """Return the shard that a key's jobs are counted in."""
         try:
             return self._shard_of(key)
         except TypeError as error:  # it has no hash
-            raise InvalidName(f"the key must be text, not {type(key).__name__}.") from error
+            raise _no_text(key) from error
 
     def current(self) -> LocalTicket | None:
         """Return the ticket of the job that calls this, or None outside a job."""
@@ -239,10 +240,10 @@ class LocalExecutor:
                 raise self._entry.closed()
             ends.loop = loop
             self._lanes.slots = Slots(self.settings.slots, self._lock)
-            self._drained = loop.create_future()
+            self._drained = LoopWakeup()
             ends.keeper = loop.create_task(self._keep(), name="inturn-keeper")
             self._entry.is_open = True
-        ends.tell(events.Opened(self.settings.shards, ends.depths))
+        ends.tell(events.Opened(self.settings.shards, self.depths))
 
     async def stop(self, timeout: Seconds | None = None) -> None:
         """Take no more jobs, and wait until everything accepted has ended, with its retries.
@@ -279,7 +280,10 @@ class LocalExecutor:
     def _offered(self, key: str, job: Any) -> LocalTicket[Any]:
         """Return a ticket for a job that is to be accepted; start, if nobody has yet."""
         call, place = call_of(job)
-        shard = self.shard_for(key)
+        try:
+            shard = self._shard_of(key)
+        except TypeError as error:
+            raise _no_text(key) from error
         if not self._entry.is_open:
             self._start_or_refuse()
         # An empty context is made when the job runs: one object less that waits in line with it.
@@ -301,15 +305,8 @@ class LocalExecutor:
         """Take no more jobs; have the keeper know when the others have ended."""
         self._entry.close()
         with self._lock:
-            self._lanes.when_drained = self._end
+            self._lanes.when_drained = self._drained.set
             self._lanes.look_for_end()
-
-    def _end(self) -> None:
-        self._ends.on_loop(self._set_drained)
-
-    def _set_drained(self) -> None:
-        if not self._drained.done():
-            self._drained.set_result(None)
 
     async def _keep(self) -> None:
         """Wait as long as the executor lives, then put everything away.
@@ -319,7 +316,7 @@ class LocalExecutor:
         """
         slots = self._lanes.slots
         try:
-            await self._drained
+            await self._drained.wait()
             await slots.end()
             slots.join()
         except asyncio.CancelledError:
@@ -335,7 +332,7 @@ class LocalExecutor:
                 has_left = bool(self._lanes.by_key or self._lanes.ending)
             for wakeup in waiting:
                 wakeup.set()
-            stopped = events.Stopped(self._ends.depths)
+            stopped = events.Stopped(self.depths)
             if has_left:  # a def runs on: the log is not told that all has ended
                 self._ends.tell_each(stopped)
             else:
@@ -356,23 +353,22 @@ class LocalExecutor:
         left, owner = [ticket], current_job()
         if not self._ends.on_end(ticket, left.clear):  # what has ended is not kept
             return
+
+        def follow(was_cancelled: bool, caller: str) -> None:
+            for one in left[:] if was_cancelled else ():
+                self._ends.cancel(one, f"the {caller} that submitted it was cancelled")
+
         if isinstance(owner, LocalTicket):  # its task is its slot's, which goes on
-
-            def on_end() -> None:
-                for one in left[:] if isinstance(owner.error, JobCancelled) else ():
-                    self._ends.cancel(one, "the job that submitted it was cancelled")
-
-            owner.ends.on_end(owner, on_end)
-            return
-
-        def on_done(caller: asyncio.Task[Any]) -> None:
-            for one in left[:] if caller.cancelled() else ():
-                self._ends.cancel(one, "the task that submitted it was cancelled")
-
-        caller = asyncio.current_task()
-        assert caller is not None
-        caller.add_done_callback(on_done)
+            owner.ends.on_end(owner, lambda: follow(isinstance(owner.error, JobCancelled), "job"))
+        else:
+            task = asyncio.current_task()
+            assert task is not None
+            task.add_done_callback(lambda task: follow(task.cancelled(), "task"))
 
     def _find_shard(self, key: str) -> int:
         check_name("key", key, bounds.KEY_CHARS_MAX)
         return shard_for(key, self.settings.shards)
+
+
+def _no_text(key: object) -> InvalidName:
+    return InvalidName(f"the key must be text, not {type(key).__name__}.")

@@ -1,12 +1,13 @@
-"""What an executor can be told: by arguments, or by ``SQ_*`` variables; and who hears of jobs."""
+"""What an executor can be told: by arguments, or by ``SQ_*`` variables; and what hears of jobs."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from random import Random
 from typing import Any, TypedDict
 
 from inturn.log import log_unknown_variable
@@ -37,6 +38,15 @@ class SettingOptions(TypedDict, total=False):
     max_interval: Seconds
     jitter: float
     on_dead: OnDead | str
+
+
+class LocalOptions(SettingOptions, total=False):
+    """What an executor without a store can be told. ``LocalExecutor`` explains it."""
+
+    permanent: tuple[type[BaseException], ...]
+    error_handler: ErrorHandler | None
+    listeners: Sequence[Listener]
+    random: Random | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +191,15 @@ class Failure:
 
 
 ErrorHandler = Callable[[Failure], object]
+
+
+def check_known(given: Iterable[str], executor: object) -> None:
+    """Refuse an argument that no executor has, as Python does, and say which was meant."""
+    known = LocalOptions.__annotations__
+    for name in given:
+        if name not in known:
+            meant = did_you_mean(name, known)
+            raise TypeError(f"{type(executor).__name__} takes no argument {name!r}.{meant}")
 
 
 def check_error_handler(given: object) -> None:

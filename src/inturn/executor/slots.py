@@ -34,7 +34,7 @@ class Lane(Protocol):
     def next(self, place: int) -> Any | None:
         """Take the next job that is to run at a place; None if there is none any more.
 
-        Called with ``Slots.lock`` held: whoever takes jobs out of a lane holds it as well.
+        Called with ``Slots.lock`` held, which is held wherever jobs are taken out of a lane.
         """
         ...
 
@@ -105,7 +105,7 @@ class Slots:
     """``count`` slots on the loop that runs here and on threads, made as they are needed.
 
     Lanes stand in line for a slot: those with a job for the loop in one line, those with one for a
-    thread in another. While both wait, the slots that become free go to one and the other in turn.
+    thread in another. While both wait, the last free slot goes to one and the other in turn.
 
     One slot is woken at a time: the next when a job has to wait, or on threads when it has begun.
     So jobs that never wait keep one slot busy, however many there are.
@@ -116,10 +116,10 @@ class Slots:
         self.lock = lock or threading.Lock()
         self.on_loop: set[Slot] = set()
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        self._free = count  # slots that nobody has
+        self._free = count  # slots without a job
         self._waiting: tuple[deque[Lane], deque[Lane]] = (deque(), deque())
-        self._promised = [0, 0]  # slots set aside for the other line, until someone there comes
-        self._turn = ON_LOOP  # who had the last slot that both lines waited for
+        self._lines = self._waiting, self._waiting[::-1]  # as each place sees them: its own first
+        self._turn = ON_LOOP  # the line that the last free slot is for, while both wait
         self._is_ended = False
         self._awake = 0  # slots on the loop that will look at the line without being woken
         self._parked: list[Slot] = []
@@ -131,7 +131,7 @@ class Slots:
     @property
     def running(self) -> int:
         """How many jobs run."""
-        return self.count - self._free - sum(self._promised)
+        return self.count - self._free
 
     @property
     def waiting(self) -> int:
@@ -149,10 +149,7 @@ class Slots:
         From any thread, without ``lock``.
         """
         with self.lock:
-            if jobs == 1:
-                self._waiting[place].append(lane)
-            else:
-                self._waiting[place].extend([lane] * jobs)
+            self._waiting[place].extend([lane] * jobs)
             self._call(place)
 
     def put(self, lane: Lane, place: int) -> None:
@@ -189,34 +186,37 @@ class Slots:
 
     # Who runs next
 
-    def _next(self, slot: Slot, place: int, holds: bool, again: int | None = None) -> bool:
-        """Give a slot its next job; or rest, if there is none.
+    def _next(self, slot: Slot, place: int, has_run: bool, again: int | None) -> Any | None:
+        """Give a slot its next job; None lets it rest: there is none for it.
 
-        ``holds``: whether it has just ended a job. ``again``: where the lane of that has another.
+        ``has_run``: whether it has just ended a job. ``again``: where the lane of that has another.
         """
-        with self.lock:
-            mine, others = self._waiting[place], self._waiting[1 - place]
+        self.lock.acquire()  # ``with`` would take twice as long, and this is done for each job
+        try:
+            mine, others = self._lines[place]
             if again is not None:
-                if again == place and slot.lane.keeps_slot and not (others or self._is_ended):
-                    slot.job = slot.lane.next(place)
-                    if slot.job is not None:
-                        return True
+                if again == place and not others and slot.lane.keeps_slot:
+                    mine.appendleft(slot.lane)
                 else:
                     self._waiting[again].append(slot.lane)
-                    if again != place:
-                        self._call(again)
-            while True:
-                if not (holds and mine and not (others or self._is_ended)):
-                    if not self._has_turn(place, holds, mine, others):
-                        break
-                    holds = True
+            free = self._free + has_run
+            while mine and free and not self._is_ended:
+                if free == 1 and others and self._turn != place:
+                    break
                 lane = mine.popleft()
+                self._free = free - 1
                 job = lane.next(place)
                 if job is not None:
                     slot.lane, slot.job = lane, job
-                    if place == ON_THREAD and mine:
+                    if others:
+                        self._turn = 1 - place
+                        self._call(1 - place)
+                    if free > 1 and mine and place == ON_THREAD:
                         self._call(place)
-                    return True
+                    return job
+            self._free = free
+            if others:
+                self._call(1 - place)
             slot.lane = slot.job = None
             if place == ON_THREAD:
                 self._idle += 1
@@ -225,37 +225,13 @@ class Slots:
                 if not self._is_ended:
                     slot.parked = self._loop.create_future()
                     self._parked.append(slot)
-            return False
-
-    def _has_turn(self, place: int, holds: bool, mine: deque[Lane], others: deque[Lane]) -> bool:
-        """Take, keep, pass on or give up a slot; say whether there is one for the line here."""
-        if holds and not self._free and len(others) > self._promised[1 - place]:
-            if not mine or self._turn == place:
-                self._turn = 1 - place
-                self._promised[self._turn] += 1
-                self._call(self._turn)
-                holds = False
-            else:
-                self._turn = place
-        if self._is_ended or not mine:
-            self._free += holds + self._promised[place]
-            self._promised[place] = 0
-            if others:
-                self._call(1 - place)
-            return False
-        if holds:
-            return True
-        if self._promised[place]:
-            self._promised[place] -= 1
-            return True
-        if self._free:
-            self._free -= 1
-            return True
-        return False
+            return None
+        finally:
+            self.lock.release()
 
     def _call(self, place: int) -> None:
         """Have somebody look at a line, if there is a slot for it."""
-        if self._is_ended or not (self._free or self._promised[place]):
+        if not self._free or self._is_ended:
             return
         if place == ON_THREAD:
             if not self._is_calling:
@@ -291,13 +267,12 @@ class Slots:
         """
         task, given = slot.task, self._waiting[ON_LOOP]
         interrupted = task.cancelling
-        holds, again = False, None
+        has_run, again = False, None
         try:
             while not self._is_ended:
                 until = monotonic() + HOG_SECONDS_MAX
-                while self._next(slot, ON_LOOP, holds, again):
-                    holds = True
-                    lane, job = slot.lane, slot.job
+                while (job := self._next(slot, ON_LOOP, has_run, again)) is not None:
+                    has_run, lane = True, slot.lane
                     value = error = None
                     try:
                         context, steps = lane.context(job), lane.begin(job)
@@ -316,22 +291,22 @@ class Slots:
                             self._awake += 1
                         until = monotonic() + HOG_SECONDS_MAX
                     again = lane.ended(job, value, error)
-                    slot.job = None
-                    if isinstance(error, KeyboardInterrupt):
+                    if error is not None and isinstance(error, KeyboardInterrupt):
                         raise error  # a person wants the program to stop: the loop must know
                     value = error = None  # else this frame and the traceback hold each other
                     if interrupted():
                         return
                     if monotonic() > until:
+                        slot.job = None
                         if given or again == ON_LOOP:
                             await asyncio.sleep(0)
                         until = monotonic() + HOG_SECONDS_MAX
-                holds, again, lane, job = False, None, None, None  # what it ran is not kept
+                has_run, again, lane, job = False, None, None, None  # what it ran is not kept
                 if slot.parked is None:
                     return
                 await slot.parked
         finally:
-            self._leave(slot, holds, again)
+            self._leave(slot, has_run, again)
 
     def _rest(self) -> None:
         """Note that a job has to wait: another slot looks at the line."""
@@ -340,7 +315,7 @@ class Slots:
             if self._waiting[ON_LOOP]:
                 self._call(ON_LOOP)
 
-    def _leave(self, slot: Slot, holds: bool, again: int | None) -> None:
+    def _leave(self, slot: Slot, has_run: bool, again: int | None) -> None:
         """End a slot, and let another come for what it leaves."""
         with self.lock:
             self.on_loop.discard(slot)
@@ -348,18 +323,13 @@ class Slots:
                 self._parked.remove(slot)
             elif not (self._is_ended and slot.parked is None):
                 self._awake -= 1
-            self._free += holds
+            self._free += has_run
             if again is not None:
                 self._waiting[again].append(slot.lane)
             slot.lane = slot.job = None
             for place in (ON_LOOP, ON_THREAD):
                 if self._waiting[place]:
-                    self._loop.call_soon(self._call_in_turn, place)
-
-    def _call_in_turn(self, place: int) -> None:
-        with self.lock:
-            if self._waiting[place]:
-                self._call(place)
+                    self._call(place)
 
     # On threads
 
@@ -367,17 +337,16 @@ class Slots:
         """Run jobs, one after the other, until none is left."""
         with self.lock:
             self._is_calling = False
-        holds, again = False, None
-        while self._next(slot, ON_THREAD, holds, again):
-            holds = True
-            lane, job = slot.lane, slot.job
+        has_run, again = False, None
+        while (job := self._next(slot, ON_THREAD, has_run, again)) is not None:
+            has_run, lane = True, slot.lane
             value = error = None
             try:
                 value = lane.context(job).run(lane.begin, job)
             except BaseException as raised:  # whatever it is, it ends the job and not the thread
                 error = raised
             again = lane.ended(job, value, error)
-            slot.job = value = error = None
+            value = error = None
 
     def _call_thread(self) -> None:
         if self._idle:

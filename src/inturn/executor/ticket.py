@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from inturn.executor.settings import Seconds, seconds
-from inturn.executor.slots import ON_LOOP
 from inturn.model.errors import JobFailed
 from inturn.policy.raised import describe
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from inturn.executor.job_ends import JobEnds
-    from inturn.executor.lanes import Lane
 
     Value = TypeVar("Value", covariant=True, default=Any)  # the executor looks at no value
 else:
@@ -50,7 +48,7 @@ class LoopWakeup:
             self._loop.call_soon_threadsafe(self._end)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until it is fired, or so long; the caller looks which."""
+        """Wait until it is set, or for so many seconds; the caller looks which."""
         timer = None if seconds is None else self._loop.call_later(seconds, self._end)
         try:
             await self._future
@@ -66,17 +64,15 @@ class LoopWakeup:
 class State(Enum):
     """Where a job of an executor is."""
 
-    OFFERED = "offered"  # not accepted yet, and perhaps never
-    WAITING = "waiting"
+    WAITING = "waiting"  # it takes room, once it is accepted
+    STARTING = "starting"  # it has a slot, and takes none
     RUNNING = "running"
-    RETRYING = "retrying"  # it failed, and waits to run again
+    RETRYING = "retrying"  # it failed, waits to run again, and takes room
     ENDING = "ending"  # its end is decided and being reported
     ENDED = "ended"
 
 
-_ENDED = (
-    State.ENDED
-)  # looked up once: to find a member in its class takes longer than to compare it
+_ENDED = State.ENDED  # to find a member in its class takes longer than to compare it
 
 
 class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
@@ -89,16 +85,14 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     key: str
     shard: int
     call: Callable[[], Any] | None
-    place: int
+    place: int  # where it runs next
     context: Context | None  # None: an empty one
     ends: JobEnds
-    state: State = State.OFFERED
+    state: State = State.WAITING
     attempts: int = 0
     value: Any = None
     error: BaseException | None = None
     cancel_why: str | None = None
-    lane: Lane | None = None
-    is_counted: bool = False  # whether it takes room
     signals: list[Callable[[], None]] | None = None
     begun: CoroutineType[Any, Any, Any] | None = None  # what a def returned, to be awaited
     trace: TracebackType | None = None  # of the error, as it ended with it
@@ -116,11 +110,9 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
     async def result(self, timeout: Seconds | None = None) -> Value:
         """Wait for the outcome: return the job's value, or raise what it failed with.
 
-        What is no ``Exception``, such as ``SystemExit``, would end the loop of who waits: it is the
-        cause of a ``JobFailed``.
-
-        Who stops waiting, because of the timeout (``TimeoutError``) or by being cancelled, leaves
-        the job as it is.
+        What is no ``Exception``, such as ``SystemExit``, would end the caller's loop: it is the
+        cause of a ``JobFailed``. A timeout (``TimeoutError``) or a cancelled wait leaves the job as
+        it is.
         """
         if self.state is _ENDED and self.error is None and timeout is None:
             return self.value  # type: ignore[no-any-return]  # it has ended, and well, as most have
@@ -158,18 +150,13 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             return False
         return self.ends.cancel(self, "its submitter took it back")
 
-    @property
-    def where(self) -> int:
-        """Where it is to run."""
-        return self.place if self.begun is None else ON_LOOP
-
     def __repr__(self) -> str:
         tried = f", attempt {self.attempts}" if self.attempts else ""
         error = "" if self.error is None else f", with {type(self.error).__name__}"
         return f"<LocalTicket of key {self.key!r}, {self.state.value}{tried}{error}>"
 
     def _check_ends(self, verb: str, timeout: float | None) -> None:
-        """Refuse a wait without end: of a job for itself, or for one that stands behind it."""
+        """Refuse a wait without end: of a job for itself, or for a job behind it in line."""
         if timeout is None and self.state is not State.ENDING:
             self.ends.check_not_own(verb, self.key)
 
@@ -178,7 +165,7 @@ class LocalTicket(msgspec.Struct, Generic[Value], eq=False):
             raise TimeoutError(f"a job of key {self.key!r} has not ended within {timeout:g} s.")
         if self.error is not None:
             if isinstance(self.error, Exception):
-                # Else each who waits would find the frames of those before in it, too.
+                # Without the frames of those to whom it was raised before.
                 raise BaseException.with_traceback(self.error, self.trace)
             reason = f"a job of key {self.key!r} failed for good with {describe(self.error)}"
             raise JobFailed(None, reason) from self.error
