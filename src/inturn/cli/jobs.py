@@ -443,6 +443,8 @@ def _note(view: JobView, queue: QueueStatus | None, now: datetime) -> str:
         case JobState.WAITING:
             if queue is not None and queue.paused_by is not None:
                 return f"queue paused by {name_text(queue.paused_by)}"
+            if view.errors and view.run_at and view.run_at > now:  # its handler asked for that
+                return one_line(f"in {age(now, view.run_at)} {view.errors[-1].error}")
             if queue is not None and view.job.round > queue.gate:
                 return f"until round {view.job.round} opens"
             return "ready" if view.ahead is None else _turn(view)
