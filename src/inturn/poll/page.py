@@ -19,6 +19,9 @@ CURSOR_CHARS_MAX = 10_000
 PAGE_ITEMS_MAX = 10_000
 ITEM_CHARS_MAX = 1_000_000  # its change is a job's payload
 
+ANY_IS_NEWER = ""
+"""The version of a shadow that the next sight of its item replaces, whatever version that has."""
+
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -113,7 +116,8 @@ def differences(
     """Compare a page's items with their shadows: return what to tell, and the shadows to write.
 
     An item of the same version is no change, so that a page may be read twice; nor is one that is
-    older, as a lagging replica may answer. Where an item comes twice, each change is told.
+    older, as a lagging replica may answer; nor, after a reset, one that is as it was. Where an item
+    comes twice, each change is told.
     """
     known = dict(shadows)
     changes: list[ShadowChange] = []
@@ -125,7 +129,8 @@ def differences(
         shadow = seen
         if not seen.deleted:
             kind = ChangeKind.UPDATED if is_there else ChangeKind.CREATED
-            changes.append(ShadowChange(kind, shadow))
+            if not (before and is_there and _is_as_before_reset(seen, before)):
+                changes.append(ShadowChange(kind, shadow))
         elif before is not None:
             shadow = msgspec.structs.replace(seen, item=before.item)
             if is_there:
@@ -141,6 +146,10 @@ def _is_newer(seen: Shadow, before: Shadow) -> bool:
     if seen.version.isdecimal() and before.version.isdecimal():
         return int(seen.version) > int(before.version)
     return True
+
+
+def _is_as_before_reset(seen: Shadow, before: Shadow) -> bool:
+    return before.version == ANY_IS_NEWER and seen.item == before.item
 
 
 def _text(values: Mapping[str, Any], name: str, chars_max: int, item: Any) -> str:
