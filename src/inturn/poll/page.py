@@ -22,6 +22,7 @@ ITEM_CHARS_MAX = 1_000_000  # its change is a job's payload
 ANY_IS_NEWER = ""
 """The version of a shadow that the next sight of its item replaces, whatever version that has."""
 
+_TEXTS = (str, int)
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -154,7 +155,7 @@ def _is_as_before_reset(seen: Shadow, before: Shadow) -> bool:
 
 def _text(values: Mapping[str, Any], name: str, chars_max: int, item: Any) -> str:
     value = values.get(name)
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = str(value) if isinstance(value, _TEXTS) and not isinstance(value, bool) else ""
     if not 0 < len(text) <= chars_max:
         raise SourceBroken(
             f"an item's {name!r} is to be a text or a whole number of at most {chars_max} "

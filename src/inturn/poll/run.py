@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from time import monotonic
+from typing import TypeVar
 
 import msgspec
 
@@ -45,6 +47,9 @@ PAGES_ITEMS_MAX, PAGES_CHARS_MAX, PAGES_SECONDS_MAX = 2_000, 4_000_000, 1.0
 SUCCESS_SECONDS = 60.0
 """A source that has nothing new notes its success so often at most."""
 
+First = TypeVar("First")
+Second = TypeVar("Second")
+
 _json = msgspec.json.Encoder()
 
 
@@ -58,32 +63,52 @@ class FetchedPage(msgspec.Struct):
 
 
 async def read(source: Source, ctx: Context) -> None:
-    """Read pages from the cursor on until there are no more."""
+    """Read pages from the cursor on until there are no more.
+
+    The next pages are fetched while the last ones are written.
+    """
     store = await source.app.lend()
     ends_at = monotonic() + RUN_SECONDS_MAX
     row = await row_of(source, store)
     asked: set[str | None] = set()
     may_restart = source.restarts
+    pages, error = await fetch_some(source, ctx, row.cursor, row.page_digest, asked)
     while True:
-        pages, error = await fetch_some(source, ctx, row, asked)
-        if pages:
-            applied = await apply(source, store, row, pages)
-            if applied is None:  # somebody else was here
-                row, asked = await row_of(source, store), set()
+        if error is None and pages[-1].more and monotonic() <= ends_at:
+            last = pages[-1]
+            applied, fetched = await _both(
+                apply(source, store, row, pages),
+                fetch_some(source, ctx, last.cursor, last.digest, asked),
+            )
+            if applied is not None:
+                row, (pages, error) = applied, fetched
                 continue
-            row = applied
-        if isinstance(error, CursorGone) and may_restart and row.cursor is not None:
+        else:
+            applied = await apply(source, store, row, pages) if pages else row
+        if applied is None:  # somebody else was here
+            row = await row_of(source, store)
+        elif isinstance(error, CursorGone) and may_restart and applied.cursor is not None:
             await reset_source(store, source.name)
-            row, asked, may_restart = await row_of(source, store), set(), False
-            continue
-        if error is not None:
+            row, may_restart = await row_of(source, store), False
+        elif error is not None:
             raise error
-        if not pages[-1].more:
-            await _note_success(store, row)
-            return
-        if monotonic() > ends_at:
+        elif pages[-1].more:
             await run_source(store, source.name)
             return
+        else:
+            await _note_success(store, applied)
+            return
+        asked = set()
+        pages, error = await fetch_some(source, ctx, row.cursor, row.page_digest, asked)
+
+
+async def _both(first: Awaitable[First], second: Awaitable[Second]) -> tuple[First, Second]:
+    """Wait for both, also if one fails: no page is being fetched when a run has ended."""
+    one, other = await asyncio.gather(first, second, return_exceptions=True)
+    for found in (one, other):
+        if isinstance(found, BaseException):
+            raise found
+    return one, other  # type: ignore[return-value]  # neither is an error
 
 
 async def _note_success(store: Store, row: SourceRow) -> None:
@@ -94,14 +119,13 @@ async def _note_success(store: Store, row: SourceRow) -> None:
 
 
 async def fetch_some(
-    source: Source, ctx: Context, row: SourceRow, asked: set[str | None]
+    source: Source, ctx: Context, cursor: str | None, digest: str | None, asked: set[str | None]
 ) -> tuple[list[FetchedPage], Exception | None]:
-    """Fetch pages from the cursor on, for a moment or until they are many.
+    """Fetch pages from a cursor on, for a moment or until they are many.
 
     Also returns why there is no further page; those before it are applied all the same.
     """
     pages: list[FetchedPage] = []
-    cursor, digest = row.cursor, row.page_digest
     items, chars, ends_at = 0, 0, monotonic() + PAGES_SECONDS_MAX
     while True:
         try:
