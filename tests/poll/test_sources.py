@@ -649,8 +649,16 @@ async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
 async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again(
     app: inturn.App, clock: ManualClock
 ) -> None:
-    followed = Followed(app, Outside())
-    followed.outside.error = RuntimeError("the listing is too long")
+    followed = Followed(app, Outside(page_size=1))
+    followed.outside.put("a", "b")
+    fetch = followed.outside.page
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        if cursor is not None:
+            raise RuntimeError("the listing is too long")
+        return fetch(cursor)
+
+    followed.outside.page = page  # type: ignore[method-assign]
     walk = await followed.source.reconcile()
     await followed.source.run()
     for _ in range(WALK_ATTEMPTS_MAX):
@@ -659,10 +667,11 @@ async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again
         clock.advance(300)
     store = await app.lend()
     assert (await store.job(walk.id)).state is JobState.DEAD
-    followed.outside.error = None
-    followed.outside.put("a")
-    await followed.drain()
-    assert await followed.shadow() == {"a": 1}
+    followed.outside.page = fetch  # type: ignore[method-assign]
+    for _ in range(2):
+        await followed.drain()
+        clock.advance(300)
+    assert await followed.shadow() == {"a": 1, "b": 2}
     assert (await followed.source.status()).failing_since is not None  # its walk has died
     await followed.source.reconcile()
     await followed.drain()

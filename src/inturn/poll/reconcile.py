@@ -13,6 +13,7 @@ import msgspec
 from inturn.poll.page import ANY_IS_NEWER, ChangeKind, CursorGone, ShadowChange
 from inturn.poll.run import (
     RUN_SECONDS_MAX,
+    Asked,
     compared,
     fetch,
     jobs_of,
@@ -43,7 +44,7 @@ async def reconcile(source: Source, ctx: Context, *, forced: int) -> None:
     once.
     """
     store = await source.app.lend()
-    asked: set[str | None] = set()
+    asked = Asked()
     may_begin, may_begin_anew = not forced, True
     ends_at = monotonic() + RUN_SECONDS_MAX
     while True:
@@ -59,7 +60,7 @@ async def reconcile(source: Source, ctx: Context, *, forced: int) -> None:
                 except CursorGone:
                     if row.walk_cursor is None or not may_begin_anew:
                         raise
-                    may_begin_anew, asked = False, set()
+                    may_begin_anew, asked = False, Asked()
                     await _begin(source, store, row)
             case WalkState.SWEEPING:
                 if await _sweep_some(source, store, row):
@@ -80,7 +81,6 @@ async def _begin(source: Source, store: Store, row: SourceRow) -> None:
             await write_source(
                 t,
                 row,
-                page_digest=None,
                 walk=row.walk + 1,
                 walk_state=WalkState.WALKING,
                 walk_cursor=None,
@@ -89,9 +89,9 @@ async def _begin(source: Source, store: Store, row: SourceRow) -> None:
 
 
 async def _walk_a_page(
-    source: Source, ctx: Context, store: Store, row: SourceRow, asked: set[str | None]
+    source: Source, ctx: Context, store: Store, row: SourceRow, asked: Asked
 ) -> None:
-    page = await fetch(source, ctx, row.walk_cursor, row.page_digest, asked)
+    page = await fetch(source, ctx, row.walk_cursor, asked)
     changes, written = await compared(source, store, page.items)
     async with store.transaction() as t:
         if not await lock_if_unchanged(source, t, row):
@@ -110,7 +110,6 @@ async def _walk_a_page(
             pages=row.pages + 1,
             changes=row.changes + len(changes),
             changed_at=now if changes else row.changed_at,
-            page_digest=page.digest,
             walk_state=state,
             walk_cursor=page.cursor,
             walk_missing=missing,

@@ -54,12 +54,19 @@ _json = msgspec.json.Encoder()
 
 
 class FetchedPage(msgspec.Struct):
-    """A page that can be applied. ``digest`` tells one that is followed by the same page again."""
+    """A page that can be applied, and a digest of it if there is more."""
 
     items: list[Shadow]
     cursor: str | None
     more: bool
     digest: str | None
+
+
+class Asked(msgspec.Struct):
+    """The cursors that were asked for and the last page's digest, to notice what never ends."""
+
+    digest: str | None = None
+    cursors: set[str | None] = set()
 
 
 async def read(source: Source, ctx: Context) -> None:
@@ -70,15 +77,13 @@ async def read(source: Source, ctx: Context) -> None:
     store = await source.app.lend()
     ends_at = monotonic() + RUN_SECONDS_MAX
     row = await row_of(source, store)
-    asked: set[str | None] = set()
-    may_restart = source.restarts
-    pages, error = await fetch_some(source, ctx, row.cursor, row.page_digest, asked)
+    may_restart, asked = source.restarts, Asked(row.page_digest)
+    pages, error = await fetch_some(source, ctx, row.cursor, asked)
     while True:
         if error is None and pages[-1].more and monotonic() <= ends_at:
-            last = pages[-1]
             applied, fetched = await _both(
                 apply(source, store, row, pages),
-                fetch_some(source, ctx, last.cursor, last.digest, asked),
+                fetch_some(source, ctx, pages[-1].cursor, asked),
             )
             if applied is not None:
                 row, (pages, error) = applied, fetched
@@ -98,8 +103,8 @@ async def read(source: Source, ctx: Context) -> None:
         else:
             await _note_success(store, applied)
             return
-        asked = set()
-        pages, error = await fetch_some(source, ctx, row.cursor, row.page_digest, asked)
+        asked = Asked(row.page_digest)
+        pages, error = await fetch_some(source, ctx, row.cursor, asked)
 
 
 async def _both(first: Awaitable[First], second: Awaitable[Second]) -> tuple[First, Second]:
@@ -119,7 +124,7 @@ async def _note_success(store: Store, row: SourceRow) -> None:
 
 
 async def fetch_some(
-    source: Source, ctx: Context, cursor: str | None, digest: str | None, asked: set[str | None]
+    source: Source, ctx: Context, cursor: str | None, asked: Asked
 ) -> tuple[list[FetchedPage], Exception | None]:
     """Fetch pages from a cursor on, for a moment or until they are many.
 
@@ -129,11 +134,11 @@ async def fetch_some(
     items, chars, ends_at = 0, 0, monotonic() + PAGES_SECONDS_MAX
     while True:
         try:
-            page = await fetch(source, ctx, cursor, digest, asked)
+            page = await fetch(source, ctx, cursor, asked)
         except Exception as error:
             return pages, error
         pages.append(page)
-        cursor, digest = page.cursor, page.digest
+        cursor = page.cursor
         items += len(page.items)
         chars += sum(len(one.item) for one in page.items)
         is_much = items >= PAGES_ITEMS_MAX or chars >= PAGES_CHARS_MAX
@@ -141,18 +146,16 @@ async def fetch_some(
             return pages, None
 
 
-async def fetch(
-    source: Source, ctx: Context, cursor: str | None, digest: str | None, asked: set[str | None]
-) -> FetchedPage:
+async def fetch(source: Source, ctx: Context, cursor: str | None, asked: Asked) -> FetchedPage:
     """Fetch the page after a cursor. Refuses one that cannot be, or leads back.
 
-    ``digest`` is that of the page before. A page without a cursor leaves the cursor where it was.
+    A page without a cursor leaves the cursor where it was.
     """
-    asked.add(cursor)
+    asked.cursors.add(cursor)
     page = await source(*([ctx, cursor] if source.has_context else [cursor]))
     check_page(page)
     after = cursor if page.cursor is None else str(page.cursor)
-    if page.more and after in asked:
+    if page.more and after in asked.cursors:
         raise SourceBroken(
             f"source {source.name!r} leads back to cursor {shown(after)}, which it was asked "
             f"with before, and says that there is more: that would never end."
@@ -164,11 +167,12 @@ async def fetch(
         )
     items = [source.fields.read(item) for item in page.items]
     found = FetchedPage(items, after, page.more, _digest(items) if page.more and items else None)
-    if found.digest is not None and found.digest == digest:
+    if found.digest is not None and found.digest == asked.digest:
         raise SourceBroken(
             f"source {source.name!r} gives the same page for cursor {shown(cursor)} as for the one "
             f"before, and says that there is more: that would never end. Does it use its cursor?"
         )
+    asked.digest = found.digest
     return found
 
 

@@ -26,7 +26,7 @@ create table poll.source (
     queue text not null,                      -- of its changes
     last_job text,                            -- that a person or a run asked for
     cursor text,                              -- null: from the beginning
-    page_digest text,                         -- of the last page, if there was more
+    page_digest text,                         -- of the last page read, if there was more
     revision bigint not null default 0,     -- goes up with every write: the fence
     pages bigint not null default 0,
     changes bigint not null default 0,
