@@ -95,7 +95,7 @@ class Fields(msgspec.Struct, frozen=True):
         return Shadow(key, version, deleted, text)
 
 
-class Shadow(msgspec.Struct, frozen=True):
+class Shadow(msgspec.Struct, frozen=True, gc=False):
     """An item as a page has it, or as it was last seen: ``item`` is its JSON."""
 
     key: str
@@ -104,7 +104,7 @@ class Shadow(msgspec.Struct, frozen=True):
     item: str
 
 
-class ShadowChange(msgspec.Struct, frozen=True):
+class ShadowChange(msgspec.Struct, frozen=True, gc=False):
     """What one item of a page changes: its shadow from now on, and what is told of it."""
 
     kind: ChangeKind
@@ -120,10 +120,10 @@ def differences(
     older, as a lagging replica may answer; nor, after a reset, one that is as it was. Where an item
     comes twice, each change is told.
     """
-    known = dict(shadows)
+    written: dict[str, Shadow] = {}
     changes: list[ShadowChange] = []
     for seen in items:
-        before = known.get(seen.key)
+        before = written.get(seen.key) or shadows.get(seen.key)
         if before is not None and not _is_newer(seen, before):
             continue
         is_there = before is not None and not before.deleted
@@ -136,9 +136,8 @@ def differences(
             shadow = msgspec.structs.replace(seen, item=before.item)
             if is_there:
                 changes.append(ShadowChange(ChangeKind.DELETED, shadow))
-        known[seen.key] = shadow
-    written = [one for key, one in known.items() if one is not shadows.get(key)]
-    return changes, written
+        written[seen.key] = shadow
+    return changes, list(written.values())
 
 
 def _is_newer(seen: Shadow, before: Shadow) -> bool:
