@@ -44,8 +44,10 @@ def test_a_source_is_listed_run_reconciled_and_reset(cli: Cli) -> None:
     assert cli("poll", "list").out == "No sources yet.\n"
     app = declared_app(cli.url)
     fire_once(app)
+    assert "not read to its end yet" in cli("poll", "list").out
     assert cli("poll", "run", "consignments").code == 0
     work_off(app)
+    assert "works" in cli("poll", "status", "consignments").out
     head, row = rows(cli("poll", "list").out)
     assert head == ["source", "items", "waiting", "dead", "lag", "success", "state"]
     assert row[:4] == ["consignments", "2", "0", "0"]

@@ -96,18 +96,19 @@ async def test_changes_of_one_item_are_told_in_order(followed: Followed) -> None
         assert len(versions) == 5
 
 
-async def test_an_idle_source_costs_one_request_and_writes_nothing(followed: Followed) -> None:
+async def test_an_idle_source_costs_one_request_and_writes_nothing(
+    followed: Followed, clock: ManualClock
+) -> None:
     followed.outside.put("a", "b")
     await followed.poll()
     before, followed.outside.requests = await followed.source.status(), 0
+    clock.advance(59)
     await followed.poll()
-    after = await followed.source.status()
     assert followed.outside.requests == 1
-    assert (after.pages, after.changes, after.cursor) == (
-        before.pages,
-        before.changes,
-        before.cursor,
-    )
+    assert await followed.source.status() == before
+    clock.advance(1)
+    await followed.poll()  # once a minute it notes its success
+    assert (await followed.source.status()).succeeded_at == clock.now()
 
 
 async def test_changes_made_during_a_poll_are_all_seen(followed: Followed) -> None:
