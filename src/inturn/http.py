@@ -33,9 +33,9 @@ MASKED = "***"
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _TRIED_AGAIN = frozenset({401, 403, 408, 425})  # of the 4xx, besides 429
-_SECRET = re.compile(
-    r'("?[\w-]*(?:token|secret|password|api[_-]?key|authorization|cookie)"?\s*[:=]\s*)'
-    r'("(?:\\.|[^"\\])*"|(?:(?:Bearer|Basic)\s+)?[^\s&,;}"]+)',
+_SECRET = re.compile(  # it looks from the beginning of a word only, for a body may be one long word
+    r'((?<![\w-])[\w-]*(?:token|secret|password|api[_-]?key|authorization|cookie)"?\s*[:=]\s*)'
+    r'("(?:\\.|[^"\\])*(?:"|$)|(?:(?:Bearer|Basic)\s+)?[^\s&,;}"]+)',
     re.IGNORECASE,
 )
 
@@ -121,18 +121,19 @@ class Client:
             request.headers.setdefault(IDEMPOTENCY_HEADER, key)
         try:
             response = await client.send(request, **options)
+            if response.is_success or response.status_code == httpx.codes.NOT_MODIFIED:
+                return response
+            await response.aread()  # also with stream=True: the error keeps it
         except httpx.TransportError as error:
             said = f"{type(error).__name__}: {str(error) or 'no answer in time'}"
             raise CallFailed(self._said(request, said)) from None
-        if response.is_success or response.status_code == httpx.codes.NOT_MODIFIED:
-            return response
         raise self._error(request, response, is_write=is_write)
 
     def _error(
         self, request: httpx.Request, response: httpx.Response, *, is_write: bool
     ) -> Exception:
         """Return what a job is to end with after a response that is no success."""
-        status, body = response.status_code, response.text[: 2 * SAID_CHARS_MAX].strip()
+        status, body = response.status_code, response.text.strip()
         said = f"HTTP {status} {response.reason_phrase}".rstrip()
         said = self._said(request, f"{said}: {body}" if body else said)
         after = retry_after(response.headers.get("retry-after"), response.headers.get("date"))
@@ -151,7 +152,7 @@ class Client:
             if _SECRET.match(f"{name}: x"):
                 secrets |= {value, value.split()[-1]}
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            text = text.replace(secret, MASKED)
+            text = re.sub("".join(map(_spellings, secret)), MASKED, text)
         return _SECRET.sub(rf"\g<1>{MASKED}", text)[:SAID_CHARS_MAX]
 
     def _client(self) -> httpx.AsyncClient:
@@ -214,6 +215,16 @@ def retry_after(value: str | None, date: str | None = None) -> float | None:
     if not seconds >= 0:  # nan, or past
         return 0.0
     return min(seconds, RETRY_AFTER_SECONDS_MAX)
+
+
+def _spellings(character: str) -> str:
+    """Return a pattern for a character as it may stand in a URL, in JSON, or plainly."""
+    quoted = "".join(f"%{byte:02x}" for byte in character.encode(errors="replace"))
+    utf_16 = character.encode("utf-16-be", errors="replace").hex()
+    escaped = "".join(rf"\u{utf_16[at : at + 4]}" for at in range(0, len(utf_16), 4))
+    of_query = "+" if character == " " else character
+    exact = "|".join(map(re.escape, (character, f"\\{character}", of_query)))
+    return f"(?:{exact}|(?i:{re.escape(quoted)}|{re.escape(escaped)}))"
 
 
 def _time_of(value: str) -> datetime:

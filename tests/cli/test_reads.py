@@ -128,7 +128,11 @@ def test_jobs_that_are_finished_are_listed_only_when_asked_for(cli: Cli) -> None
 
 def test_a_list_of_jobs_says_what_each_waits_for(sqlite_cli: Cli) -> None:
     sqlite_cli.store(seed)
+    limited = NewJob(kind="call", queue="api", key="k")
+    sqlite_cli.store(lambda store: store.enqueue([limited]))
+    sqlite_cli.store(lambda store: settle_next(store, "api", Retry(600, "429", counted=False)))
     said = sqlite_cli("jobs", "list").out
+    assert re.search(r"waiting +api +call +k .+ in (9m|10m): 429", said)
     assert re.search(r"retrying +mail +send +\S+ +1/5 +in (9m|10m): later", said)
     assert re.search(r"dead +mail +send +\S+ +1/5 +no address", said)
     assert re.search(r"scheduled +mail +send +\S+ +in 1[45]m", said)

@@ -116,6 +116,7 @@ async def test_an_uncounted_attempt_is_given_back_as_often_as_need_be(
         view = await store.job(made)
         assert view.attempt == 0
         assert view.run_at == clock.now() + timedelta(seconds=2)
+        assert (await store.jobs(finished=False)).rows == (view,)
         assert await claim(store) == []
         clock.advance(2)
     await settle(store, done([await claim_one(store)]))

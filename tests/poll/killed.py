@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import random
+import re
 import signal
 import sqlite3
 import sys
@@ -30,6 +31,7 @@ ITEMS = [f"i{number}" for number in range(100)]
 KILLED = -signal.SIGKILL
 
 _SHADOW = Query("inturn.poll", "shadows")
+_WRITES = re.compile(r"(\s*--[^\n]*\n)*\s*(?!select|pragma|--)\w", re.IGNORECASE)
 
 
 def app_of(url: str, seed: int, outside: Outside) -> inturn.App:
@@ -99,7 +101,7 @@ class Killer:
 
     def _traced(self, statement: str) -> None:
         """SQLite runs it right after this; so the next is sent when this one was answered."""
-        if not statement.lower().startswith(("select", "pragma", "--")) and self.sent():
+        if _WRITES.match(statement) and self.sent():
             self.at, self.is_after = self.count + 1, False
 
     def _watched(self, function: Callable[..., Any]) -> Callable[..., Any]:

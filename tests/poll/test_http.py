@@ -186,6 +186,48 @@ async def test_secrets_stand_in_no_error(api: Api) -> None:
     assert "page=2" in shown
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ('{"echo": "k+/=x"}', '{"echo": "***"}'),
+        (r'{"echo": "k+\/\u003dx"}', '{"echo": "***"}'),
+        ("sig: k%2b%2F%3dx.", "sig: ***."),
+    ],
+)
+async def test_a_secret_stands_in_no_error_however_it_is_written(
+    api: Api, said: str, shown: str
+) -> None:
+    api.status, api.body = 500, said
+    url = api.url.replace("//", "//ann:p%40ss%2Fword@")
+    async with Client(url, secrets=["k+/=x"]) as client:
+        with pytest.raises(CallFailed) as failed:
+            await client.get(attempt(), "/a", params={"sig": "k+/=x"})
+    assert str(failed.value).endswith(f": {shown}")
+    assert "?sig=***: " in str(failed.value)
+    assert "p%40ss" not in str(failed.value)
+
+
+async def test_a_token_that_is_longer_than_what_is_kept_stands_in_no_error(api: Api) -> None:
+    api.status, api.body = 500, json.dumps({"id_token": "J" * 3_000, "then": "kept"})
+    async with Client(api.url) as client:
+        with pytest.raises(CallFailed, match='"id_token": \\*\\*\\*, "then": "kept"') as failed:
+            await client.get(attempt(), "/a")
+    assert "JJJ" not in str(failed.value)
+
+
+async def test_a_streamed_error_is_read_and_ends_as_any_other(api: Api) -> None:
+    async with Client(api.url) as client:
+        response = await client.get(attempt(), "/a", stream=True)
+        assert [part async for part in response.aiter_text()] == ["{}"]
+        api.status, api.body = 404, "no such consignment"
+        with pytest.raises(inturn.Reject, match=r"HTTP 404 .*no such consignment"):
+            await client.get(attempt(), "/a", stream=True)
+        api.status, api.headers = 429, {"Retry-After": "300"}
+        with pytest.raises(inturn.RetryLater) as limited:
+            await client.get(attempt(), "/a", stream=True)
+        assert limited.value.after == 300.0
+
+
 async def test_an_error_keeps_the_beginning_of_a_long_response(api: Api) -> None:
     api.status, api.body = 500, "x" * 100_000
     async with Client(api.url) as client:

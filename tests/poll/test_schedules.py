@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
@@ -182,6 +183,16 @@ async def test_what_cannot_be_a_schedule_is_refused_where_it_is_declared(app: in
         app.every("5m", catch_up="twice")
     with pytest.raises(inturn.BadInput, match="no unit"):
         app.every("5")
+    with pytest.raises(inturn.BadInput, match="must be a finite number, not datetime"):
+        app.every(timedelta(minutes=5))  # type: ignore[arg-type]
+    with pytest.raises(inturn.BadInput, match="no time zone None"):
+        app.cron("0 0 * * *", timezone=None)  # type: ignore[arg-type]
+    with pytest.raises(inturn.BadInput, match="cron expression must be text"):
+        app.cron(5)  # type: ignore[arg-type]
+    with pytest.raises(inturn.BadInput, match="arguments are a dict"):
+        app.every("5m", arguments=[1])(greet)  # type: ignore[arg-type]
+    with pytest.raises(inturn.BadInput, match="schedule has 0 characters"):
+        app.every("5m", arguments={"name": "ann"}, name="")(greet)
     app.every("5m", arguments={"name": "ann"})(greet)
     with pytest.raises(inturn.BadInput, match="two schedules 'greet'"):
         app.every("5m", arguments={"name": "bob"})(greet)

@@ -14,10 +14,11 @@ import pytest
 import inturn
 from inturn.model.clock import ManualClock
 from inturn.model.job import JobState
-from inturn.poll import run
+from inturn.poll import CursorGone, extension, run
 from inturn.poll.schedules import Firing
 from inturn.poll.source import Source
 from inturn.poll.source_rows import WALK_ATTEMPTS_MAX
+from inturn.poll.sources import run_source
 from inturn.store.queries import Query
 from tests.poll.outside import Item, Outside
 
@@ -95,18 +96,19 @@ async def test_changes_of_one_item_are_told_in_order(followed: Followed) -> None
         assert len(versions) == 5
 
 
-async def test_an_idle_source_costs_one_request_and_writes_nothing(followed: Followed) -> None:
+async def test_an_idle_source_costs_one_request_and_writes_nothing(
+    followed: Followed, clock: ManualClock
+) -> None:
     followed.outside.put("a", "b")
     await followed.poll()
     before, followed.outside.requests = await followed.source.status(), 0
+    clock.advance(59)
     await followed.poll()
-    after = await followed.source.status()
     assert followed.outside.requests == 1
-    assert (after.pages, after.changes, after.cursor) == (
-        before.pages,
-        before.changes,
-        before.cursor,
-    )
+    assert await followed.source.status() == before
+    clock.advance(1)
+    await followed.poll()  # once a minute it notes its success
+    assert (await followed.source.status()).succeeded_at == clock.now()
 
 
 async def test_changes_made_during_a_poll_are_all_seen(followed: Followed) -> None:
@@ -192,6 +194,34 @@ async def test_a_source_that_answers_nonsense_is_named_and_nothing_is_lost(
     assert await followed.shadow() == followed.outside.living
 
 
+@pytest.mark.parametrize("seconds", [20.0, 0.0])
+async def test_a_source_that_repeats_a_page_for_ever_is_stopped_also_over_several_runs(
+    followed: Followed, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(run, "RUN_SECONDS_MAX", seconds)
+    monkeypatch.setattr(run, "PAGES_SECONDS_MAX", seconds)
+    fetch, requests = followed.outside.page, 0
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        nonlocal requests
+        requests += 1
+        return inturn.Page([Item("x", 3)], str(int(cursor or 0) + 1), more=True)
+
+    followed.outside.page = page  # type: ignore[method-assign]
+    await followed.poll()
+    status = await followed.source.status()
+    assert "gives the same page for cursor '1'" in (status.error or "")
+    assert (requests, status.cursor, status.succeeded_at) == (2, "1", None)
+    clock.advance(300)
+    await followed.drain()
+    assert (await followed.source.status()).cursor == "1"
+    followed.outside.put(*"abc")
+    followed.outside.page = fetch  # type: ignore[method-assign]
+    clock.advance(300)
+    await followed.drain()
+    assert (await followed.source.status()).succeeded_at == clock.now()
+
+
 async def test_a_cursor_that_is_gone_fails_or_begins_anew_as_the_source_says(
     app: inturn.App, clock: ManualClock
 ) -> None:
@@ -204,6 +234,46 @@ async def test_a_cursor_that_is_gone_fails_or_begins_anew_as_the_source_says(
     await followed.poll()
     assert (await followed.source.status()).cursor == "1"
     assert ("created", "d", 1) in followed.told
+
+
+@pytest.mark.parametrize("is_walk", [False, True])
+async def test_a_source_whose_cursors_are_always_gone_begins_anew_once_and_then_fails(
+    app: inturn.App, is_walk: bool
+) -> None:
+    followed, requests = Followed(app, Outside(), on_cursor_gone="restart"), 0
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        nonlocal requests
+        requests += 1
+        if cursor is not None:
+            raise CursorGone("no such page")
+        return inturn.Page([Item("a", 1)], "t1", more=True)
+
+    followed.outside.page = page  # type: ignore[method-assign]
+    await (followed.source.reconcile() if is_walk else followed.source.run())
+    await followed.drain()
+    assert requests == 4
+    assert "no such page" in ((await followed.source.status()).error or "")
+
+
+async def test_after_a_reset_what_differs_is_told_whatever_its_version(followed: Followed) -> None:
+    outside = followed.outside
+    outside.put("x", "y", "z", name="old")
+    backup = dict(outside.items)
+    await followed.poll()
+    outside.put("x", name="lost in the restore")
+    outside.delete("z")
+    await followed.poll()
+    followed.told.clear()
+    outside.items, outside.version = backup, 3  # the outside system is set back
+    await followed.source.reset()
+    await followed.poll()
+    assert sorted(followed.told) == [("created", "z", 3), ("updated", "x", 1)]
+    followed.told.clear()
+    outside.put("x", name="new, with a version that was there before")
+    await followed.poll()
+    assert followed.told == [("updated", "x", 4)]
+    assert await followed.source.item("x") == outside.items["x"]
 
 
 async def test_reset_reads_all_again_and_tells_nothing_that_was_told(followed: Followed) -> None:
@@ -255,13 +325,118 @@ async def test_a_source_that_is_rejected_is_tried_again_and_leaves_no_dead_lette
     assert (await followed.source.status()).failing_since is None
 
 
+async def test_a_source_that_is_asked_to_come_later_says_so_and_a_person_may_run_it_now(
+    followed: Followed, clock: ManualClock
+) -> None:
+    limited = inturn.RetryLater(after=300, reason="HTTP 429", counted=False)
+    followed.outside.error = limited
+    ticket = await followed.source.run()
+    await followed.drain()
+    status = await followed.source.status()
+    assert "HTTP 429" in (status.error or "")
+    assert status.next_try_at == clock.now() + timedelta(seconds=300)
+    assert (await followed.source.run()).id == ticket.id  # a hint of a webhook changes nothing
+    followed.outside.error = None
+    followed.outside.put("a")
+    store = await followed.app.lend()
+    assert (await run_source(store, "items", at_once=True)).id != ticket.id
+    await followed.drain()
+    assert await followed.shadow() == {"a": 1}
+    assert (await followed.source.status()).error is None
+
+
+async def test_a_run_that_has_died_is_past_when_another_has_succeeded(
+    app: inturn.App, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extension, "RETRY", inturn.RetryPolicy(attempts_max=1))
+    followed = Followed(app, Outside())
+    followed.outside.error = RuntimeError("HTTP 503")
+    await followed.poll()
+    assert (await followed.source.status()).failing_since == clock.now()
+    followed.outside.error = None
+    clock.advance(1)
+    await followed.poll()
+    status = await followed.source.status()
+    assert (status.failing_since, status.succeeded_at) == (None, clock.now())
+
+
+async def test_a_queue_that_is_smaller_than_a_batch_takes_it_page_by_page(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside())
+    app.queue("changes:items", depth_max=25)
+    followed.outside.put(*(f"i{number}" for number in range(60)))
+    await followed.source.run()
+    for _ in range(6):
+        await followed.drain()
+        clock.advance(300)
+    assert (await followed.source.status()).error is None
+    assert len(followed.told) == 60
+
+
+async def test_an_item_that_no_longer_fits_its_type_fails_in_its_own_job(
+    url: str, clock: ManualClock
+) -> None:
+    class WithSku(Item, kw_only=True):
+        sku: str
+
+    outside = Outside()
+    outside.put("a", "b")
+    async with inturn.App(url, clock=clock) as app:
+        await Followed(app, outside).poll()
+    outside.delete("a")
+    outside.put("c")
+    outside.items["c"] = WithSku("c", 4, sku="x")
+    async with inturn.App(url, clock=clock) as app:
+        followed = Followed(app, outside, shadow=WithSku)
+        await followed.poll()
+        status = await followed.source.status()
+        assert (status.cursor, status.error, followed.told) == ("4", None, [("created", "c", 4)])
+        [dead] = (await (await app.lend()).dead_letters()).rows
+        assert (dead.job.key, "sku" in dead.reason) == ("a", True)
+        with pytest.raises(inturn.BadInput, match=r"item 'b' .* new fields defaults"):
+            await followed.source.item("b")
+
+
+async def test_hard_deletes_keep_nothing_of_a_deleted_item(app: inturn.App) -> None:
+    followed = Followed(app, Outside(), hard_deletes=True)
+    followed.outside.put("a", "b")
+    await followed.poll()
+    followed.outside.delete("b")
+    await followed.poll()
+    followed.outside.put("c")
+    followed.outside.delete("c")  # which was never seen
+    await followed.poll()
+    async with app.transaction() as t:
+        table = "poll_shadow" if app.url.startswith("sqlite") else "inturn_poll.shadow"
+        assert await t.execute(f"select key from {table}") == [("a",)]
+    assert [told[:2] for told in followed.told][2:] == [("deleted", "b")]
+
+
+async def test_it_is_not_read_until_a_worker_declares_it_and_then_at_once(
+    app: inturn.App, clock: ManualClock
+) -> None:
+    followed = Followed(app, Outside(), every="5m")
+    poll, store = app.extension("poll"), await app.lend()
+    assert not (await followed.source.status()).declared
+    firing = Firing(poll.declared.values(), [followed.source.declaration])
+    await firing.step(store)
+    await followed.drain()
+    status = await followed.source.status()
+    assert (status.declared, status.succeeded_at) == (True, clock.now())
+    on_demand = Firing([], [followed.source.declaration])  # a release without every=
+    await on_demand.step(store)
+    status = await followed.source.status()
+    assert (status.schedule, status.declared) == (None, True)
+
+
 async def test_its_queues_behave_as_it_says_and_its_workers_serve_them(
     app: inturn.App, clock: ManualClock
 ) -> None:
     outside = Outside()
     outside.put("a")
 
-    @app.source("items", shadow=Item, on_dead="halt")
+    @app.source("items", shadow=Item)
     def items(ctx: inturn.Context, cursor: str | None) -> inturn.Page[Item]:
         assert ctx.attempt == 1
         return outside.page(cursor)
@@ -276,7 +451,7 @@ async def test_its_queues_behave_as_it_says_and_its_workers_serve_them(
     await worker.run(until_empty=True)
     queues = {one.name: one for one in await (await app.lend()).queues()}
     assert queues["poll:items"].settings.suspects == "again"
-    assert queues["changes:items"].settings.on_dead == "halt"
+    assert "changes:items" not in queues
     assert (await app.sources["items"].status()).dead == 1  # of the queue they are on
     assert await items.item("a") == outside.items["a"]
     assert await items.item("b") is None
@@ -421,6 +596,27 @@ async def test_a_walk_that_would_delete_much_is_held_until_a_person_decides(
     await followed.drain()
     assert (await followed.source.status()).walk == "done"
     assert await _known(followed, ids) == set(ids[20:])
+    followed.outside.items.clear()
+    with pytest.raises(inturn.BadInput, match="no walk of source 'items' is held"):
+        await followed.source.reconcile(force=True)
+
+
+@pytest.mark.parametrize("hard_deletes", [False, True])
+async def test_an_item_that_a_walk_missed_is_created_again_when_it_comes_back(
+    app: inturn.App, hard_deletes: bool
+) -> None:
+    followed = Followed(app, Outside(keeps_deleted=False), hard_deletes=hard_deletes)
+    followed.outside.put(*(f"i{number}" for number in range(40)))
+    await followed.poll()
+    followed.told.clear()
+    missed = followed.outside.items.pop("i3")  # the listing is broken for a moment
+    for kind in ("deleted", "created"):
+        await followed.source.reconcile()
+        await followed.drain()
+        assert followed.told.pop() == (kind, "i3", missed.version)
+        followed.outside.items["i3"] = missed
+    assert await followed.source.item("i3") == missed
+    assert await followed.shadow() == followed.outside.living
 
 
 async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
@@ -454,8 +650,16 @@ async def test_a_walk_that_breaks_off_deletes_nothing_and_goes_on_where_it_was(
 async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again(
     app: inturn.App, clock: ManualClock
 ) -> None:
-    followed = Followed(app, Outside())
-    followed.outside.error = RuntimeError("the listing is too long")
+    followed = Followed(app, Outside(page_size=1))
+    followed.outside.put("a", "b")
+    fetch = followed.outside.page
+
+    def page(cursor: str | None) -> inturn.Page[Item]:
+        if cursor is not None:
+            raise RuntimeError("the listing is too long")
+        return fetch(cursor)
+
+    followed.outside.page = page  # type: ignore[method-assign]
     walk = await followed.source.reconcile()
     await followed.source.run()
     for _ in range(WALK_ATTEMPTS_MAX):
@@ -464,10 +668,11 @@ async def test_a_walk_that_fails_for_long_is_given_up_and_changes_are_read_again
         clock.advance(300)
     store = await app.lend()
     assert (await store.job(walk.id)).state is JobState.DEAD
-    followed.outside.error = None
-    followed.outside.put("a")
-    await followed.drain()
-    assert await followed.shadow() == {"a": 1}
+    followed.outside.page = fetch  # type: ignore[method-assign]
+    for _ in range(2):
+        await followed.drain()
+        clock.advance(300)
+    assert await followed.shadow() == {"a": 1, "b": 2}
     assert (await followed.source.status()).failing_since is not None  # its walk has died
     await followed.source.reconcile()
     await followed.drain()
@@ -489,3 +694,10 @@ async def test_what_cannot_be_a_source_is_refused_where_it_is_declared(app: intu
     made.on_change(lambda change: None)
     with pytest.raises(inturn.BadInput, match="has one on_change"):
         made.on_change(lambda change: None)
+    halts = app.source("halts", on_dead="halt")(fetch)
+    with pytest.raises(inturn.BadInput, match=r"app.queue\('orders', on_dead='halt'\) instead"):
+        halts.on_change(queue="orders")(lambda change: None)
+    with pytest.raises(inturn.BadInput, match="on_dead is 'skip' or 'halt'"):
+        app.source("b", on_dead="stop")  # type: ignore[arg-type]
+    with pytest.raises(inturn.BadInput, match="It takes the cursor"):
+        app.source("b")(lambda: None)

@@ -25,7 +25,6 @@ from inturn.cli.text import (
     table,
     time_text,
 )
-from inturn.model.job import Ticket
 from inturn.poll.sources import (
     SourceView,
     reconcile_source,
@@ -45,7 +44,10 @@ _HEADS = ("source…", ">items", ">waiting", ">dead", ">lag", ">success", "state
 
 @app.command("list", epilog=examples("inturn poll list"))
 def list_(app: AppOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List sources: how many items they have, and how far behind their changes are."""
+    """List sources: how many items they have, and how far behind their changes are.
+
+    Waiting, dead and lag are those of the queue of its changes.
+    """
     session = Session(app, store, as_json)
 
     async def read(store: Store) -> tuple[list[SourceView], datetime]:
@@ -110,17 +112,13 @@ def run(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch a source's changes now."""
+    """Fetch a source's changes now, also if it is failing and would be tried again later."""
     session = Session(app, store, as_json)
-
-    async def asked(store: Store) -> tuple[Ticket, SourceView]:
-        return await run_source(store, name), await source_view(store, name)
-
-    ticket, one = session.run(asked)
-    said = f"Source {name!r} is read by job {short_id(ticket.id)}."
-    if one.next_try_at is not None:
-        said += f" It is failing, and tried again {time_text(one.next_try_at)}."
-    session.answer({"source": name, "job": str(ticket.id)}, Text(plain(said)))
+    ticket = session.run(lambda store: run_source(store, name, at_once=True))
+    session.answer(
+        {"source": name, "job": str(ticket.id)},
+        Text(plain(f"Source {name!r} is read by job {short_id(ticket.id)}.")),
+    )
 
 
 @app.command(
@@ -173,9 +171,9 @@ def _state(one: SourceView) -> str:
         return f"reconcile is held: {count(one.walk_missing, 'item')} would be deleted"
     if one.schedule is not None and one.schedule.paused_by is not None:
         return f"paused by {one.schedule.paused_by}"
-    if one.schedule is not None and not one.schedule.declared:
+    if not one.declared:
         return "no running worker declares it"
-    return ""
+    return "" if one.succeeded_at is not None else "not read to its end yet"
 
 
 def _walk(one: SourceView) -> str:

@@ -78,7 +78,7 @@ def pause(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a schedule not fire until it is resumed."""
+    """Keep a schedule from firing until it is resumed."""
     session = Session(app, store, as_json)
     session.run(lambda store: pause_schedule(store, name, by=by))
     session.answer(
@@ -93,7 +93,7 @@ def resume(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a paused schedule go on with its next time. What it missed is left out."""
+    """Resume a paused schedule with its next time. What it missed is left out."""
     session = Session(app, store, as_json)
     session.run(lambda store: resume_schedule(store, name))
     session.answer(

@@ -13,6 +13,7 @@ from inturn.model.admissible import check_name, check_number, check_whole, shown
 from inturn.model.duration import parse_duration
 from inturn.model.errors import BadInput
 from inturn.model.job import Ticket
+from inturn.model.lane import OnDead
 from inturn.policy.retry import Reject, RetryPolicy
 from inturn.poll import SCHEMA
 from inturn.poll.page import Fields, SourceBroken
@@ -78,13 +79,16 @@ class Poll(Extension):
     ) -> Callable[[AnyJob], AnyJob]:
         if catch_up not in list(CatchUp):
             raise BadInput(f"catch_up is one of {', '.join(CatchUp)}, not {shown(catch_up)}.")
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise BadInput(f"arguments are a dict, by their names, not {shown(arguments)}.")
 
         def declared(job: AnyJob) -> AnyJob:
             if not isinstance(job, Job):
                 raise BadInput(
                     f"a schedule stands above @app.job: it is of a job, not of {shown(job)}."
                 )
-            self.add(name or job.kind, rule, CatchUp(catch_up), job, arguments or {})
+            called = job.kind if name is None else name
+            self.add(called, rule, CatchUp(catch_up), job, arguments or {})
             return job
 
         return declared
@@ -137,6 +141,8 @@ class Poll(Extension):
             raise BadInput(f"there are two sources {name!r} in this app. Rename one.")
         if on_cursor_gone not in ("fail", "restart"):
             raise BadInput(f"on_cursor_gone is 'fail' or 'restart', not {shown(on_cursor_gone)}.")
+        if on_dead not in list(OnDead):
+            raise BadInput(f"on_dead is 'skip' or 'halt', not {shown(on_dead)}.")
         if every is not None and cron is not None:
             raise BadInput(f"source {name!r} has every or cron, and not both.")
         if is_model(shadow):
@@ -155,6 +161,7 @@ class Poll(Extension):
                 name,
                 fetch,
                 fields=Fields(key, version, deleted, shadow),
+                on_dead=OnDead(on_dead),
                 restarts=on_cursor_gone == "restart",
                 hard_deletes=hard_deletes,
                 sweep_max=sweep_max,
@@ -163,7 +170,6 @@ class Poll(Extension):
             made.run_job = self._run_job(made, rule)
             self._declare_duty()
             self.app.queue(f"poll:{name}", suspects="again")
-            self.app.queue(f"changes:{name}", on_dead=on_dead)
             self.sources[name] = made
             if rule is not None:
                 self.add(f"poll:{name}", rule, CatchUp.ONCE, made.run_job, {}, alone=True)
@@ -174,10 +180,10 @@ class Poll(Extension):
     def _run_job(self, source: Source, rule: Rule | None) -> Job[..., Any]:
         """Declare the job that reads a source's pages. It is tried until the source answers."""
 
-        async def run(ctx: Context, reconcile: bool = False, force: bool = False) -> None:
+        async def run(ctx: Context, reconcile: bool = False, forced: int = 0) -> None:
             try:
                 if reconcile:
-                    await reconcile_source(source, ctx, force=force)
+                    await reconcile_source(source, ctx, forced=forced)
                 else:
                     await read(source, ctx)
             except Reject as error:  # a wrong key of the API may be put right: no dead letter
@@ -193,7 +199,7 @@ class Poll(Extension):
         return declare(run).using(key=source.name)  # runs never overlap
 
     def _declare_duty(self) -> None:
-        """Have workers of this app fire: of one that declares nothing they do not."""
+        """Have workers of this app fire; without a schedule or a source they have nothing to do."""
         if DUTY not in self.app.duties:
             self.app.duty(DUTY, self._fire, every_seconds=LOOK_SECONDS, alone=False)
 
@@ -220,13 +226,14 @@ class Schedules:
         return await self._app.run(lambda store: run_schedule(store, name))
 
     async def pause(self, name: str, *, by: str) -> None:
-        """Hold a schedule: it does not fire until it is resumed."""
+        """Keep a schedule from firing until it is resumed."""
         await self._app.run(lambda store: pause_schedule(store, name, by=by))
 
     async def resume(self, name: str) -> None:
-        """Let a schedule go on with its next time."""
+        """Resume a paused schedule with its next time."""
         await self._app.run(lambda store: resume_schedule(store, name))
 
 
 def _interval(given: float | str) -> Every:
-    return Every(parse_duration(given) if isinstance(given, str) else float(given))
+    seconds = parse_duration(given) if isinstance(given, str) else given
+    return Every(float(seconds) if isinstance(seconds, int) else seconds)

@@ -19,6 +19,10 @@ CURSOR_CHARS_MAX = 10_000
 PAGE_ITEMS_MAX = 10_000
 ITEM_CHARS_MAX = 1_000_000  # its change is a job's payload
 
+ANY_IS_NEWER = ""
+"""The version of a shadow that the next sight of its item replaces, whatever version that has."""
+
+_TEXTS = (str, int)
 _json = msgspec.json.Encoder(order="sorted")
 
 
@@ -91,7 +95,7 @@ class Fields(msgspec.Struct, frozen=True):
         return Shadow(key, version, deleted, text)
 
 
-class Shadow(msgspec.Struct, frozen=True):
+class Shadow(msgspec.Struct, frozen=True, gc=False):
     """An item as a page has it, or as it was last seen: ``item`` is its JSON."""
 
     key: str
@@ -100,7 +104,7 @@ class Shadow(msgspec.Struct, frozen=True):
     item: str
 
 
-class ShadowChange(msgspec.Struct, frozen=True):
+class ShadowChange(msgspec.Struct, frozen=True, gc=False):
     """What one item of a page changes: its shadow from now on, and what is told of it."""
 
     kind: ChangeKind
@@ -113,26 +117,27 @@ def differences(
     """Compare a page's items with their shadows: return what to tell, and the shadows to write.
 
     An item of the same version is no change, so that a page may be read twice; nor is one that is
-    older, as a lagging replica may answer. Where an item comes twice, each change is told.
+    older, as a lagging replica may answer; nor, after a reset, one that is as it was. Where an item
+    comes twice, each change is told.
     """
-    known = dict(shadows)
+    written: dict[str, Shadow] = {}
     changes: list[ShadowChange] = []
     for seen in items:
-        before = known.get(seen.key)
+        before = written.get(seen.key) or shadows.get(seen.key)
         if before is not None and not _is_newer(seen, before):
             continue
         is_there = before is not None and not before.deleted
         shadow = seen
         if not seen.deleted:
             kind = ChangeKind.UPDATED if is_there else ChangeKind.CREATED
-            changes.append(ShadowChange(kind, shadow))
+            if not (before and is_there and _is_as_before_reset(seen, before)):
+                changes.append(ShadowChange(kind, shadow))
         elif before is not None:
             shadow = msgspec.structs.replace(seen, item=before.item)
             if is_there:
                 changes.append(ShadowChange(ChangeKind.DELETED, shadow))
-        known[seen.key] = shadow
-    written = [one for key, one in known.items() if one is not shadows.get(key)]
-    return changes, written
+        written[seen.key] = shadow
+    return changes, list(written.values())
 
 
 def _is_newer(seen: Shadow, before: Shadow) -> bool:
@@ -143,9 +148,13 @@ def _is_newer(seen: Shadow, before: Shadow) -> bool:
     return True
 
 
+def _is_as_before_reset(seen: Shadow, before: Shadow) -> bool:
+    return before.version == ANY_IS_NEWER and seen.item == before.item
+
+
 def _text(values: Mapping[str, Any], name: str, chars_max: int, item: Any) -> str:
     value = values.get(name)
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = str(value) if isinstance(value, _TEXTS) and not isinstance(value, bool) else ""
     if not 0 < len(text) <= chars_max:
         raise SourceBroken(
             f"an item's {name!r} is to be a text or a whole number of at most {chars_max} "

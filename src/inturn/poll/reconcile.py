@@ -10,9 +10,10 @@ from time import monotonic
 
 import msgspec
 
-from inturn.poll.page import ChangeKind, CursorGone, Shadow, ShadowChange
+from inturn.poll.page import ANY_IS_NEWER, ChangeKind, CursorGone, ShadowChange
 from inturn.poll.run import (
     RUN_SECONDS_MAX,
+    Asked,
     compared,
     fetch,
     jobs_of,
@@ -23,7 +24,6 @@ from inturn.poll.run import (
 from inturn.poll.source import Source
 from inturn.poll.source_rows import (
     COUNT_SHADOWS,
-    DROP_SHADOWS,
     MARK_SHADOWS,
     MISSING_SHADOWS,
     SourceRow,
@@ -35,68 +35,70 @@ from inturn.queue.context import Context
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
 
-_json = msgspec.json.Encoder()
 
-
-async def reconcile(source: Source, ctx: Context, *, force: bool) -> None:
+async def reconcile(source: Source, ctx: Context, *, forced: int) -> None:
     """Go on with the walk that is under way, or begin one; then sweep.
 
-    A walk that is held goes on only with ``force``. Where somebody else has written, its page is
-    fetched again.
+    ``forced`` is the number of a held walk that a person lets go on, and 0 otherwise. Where
+    somebody else has written, its page is fetched again. A walk whose cursor is gone begins anew,
+    once.
     """
     store = await source.app.lend()
-    asked: set[str | None] = set()
+    asked = Asked()
+    may_begin, may_begin_anew = not forced, True
     ends_at = monotonic() + RUN_SECONDS_MAX
     while True:
         row = await row_of(source, store)
         if monotonic() > ends_at and row.walk_state in (WalkState.WALKING, WalkState.SWEEPING):
-            await submit_run(store, row, reconcile=True, force=force)
+            await submit_run(store, row, reconcile=True)
             return
         match row.walk_state:
             case WalkState.WALKING:
-                await _walk_a_page(source, ctx, store, row, asked)
+                may_begin = False
+                try:
+                    await _walk_a_page(source, ctx, store, row, asked)
+                except CursorGone:
+                    if row.walk_cursor is None or not may_begin_anew:
+                        raise
+                    may_begin_anew, asked = False, Asked()
+                    await _begin(source, store, row)
             case WalkState.SWEEPING:
                 if await _sweep_some(source, store, row):
                     return
-            case WalkState.HELD if force:
+            case WalkState.HELD if row.walk == forced:
                 async with store.transaction() as t:
                     if await lock_if_unchanged(source, t, row):
                         await write_source(t, row, walk_state=WalkState.SWEEPING)
-            case WalkState.HELD if asked:
-                return
-            case _:
-                asked = set()
+            case _ if may_begin:
                 await _begin(source, store, row)
+            case _:
+                return
 
 
 async def _begin(source: Source, store: Store, row: SourceRow) -> None:
     async with store.transaction() as t:
         if await lock_if_unchanged(source, t, row):
-            begun = WalkState.WALKING
             await write_source(
-                t, row, walk=row.walk + 1, walk_state=begun, walk_cursor=None, walk_swept=0
+                t,
+                row,
+                walk=row.walk + 1,
+                walk_state=WalkState.WALKING,
+                walk_cursor=None,
+                walk_swept=0,
             )
 
 
 async def _walk_a_page(
-    source: Source, ctx: Context, store: Store, row: SourceRow, asked: set[str | None]
+    source: Source, ctx: Context, store: Store, row: SourceRow, asked: Asked
 ) -> None:
-    try:
-        page = await fetch(source, ctx, row.walk_cursor, asked)
-    except CursorGone:
-        if row.walk_cursor is None:
-            raise
-        asked.clear()
-        await _begin(source, store, row)
-        return
-    seen = [source.fields.read(item) for item in page.items]
-    changes, written = await compared(source, store, seen)
-    there = _json.encode(sorted({one.key for one in seen if not one.deleted})).decode()
+    page = await fetch(source, ctx, row.walk_cursor, asked)
+    changes, written = await compared(source, store, page.items)
     async with store.transaction() as t:
         if not await lock_if_unchanged(source, t, row):
             return
         now = await store.now()
         await write(source, t, written, row.walk, now)
+        there = sorted({one.key for one in page.items if not one.deleted})
         await t.run(MARK_SHADOWS, source=source.name, keys=there, walk=row.walk)
         await t.enqueue(jobs_of(source, changes))
         state, missing = WalkState.WALKING, 0
@@ -109,7 +111,7 @@ async def _walk_a_page(
             changes=row.changes + len(changes),
             changed_at=now if changes else row.changed_at,
             walk_state=state,
-            walk_cursor=None if page.cursor is None else str(page.cursor),
+            walk_cursor=page.cursor,
             walk_missing=missing,
         )
 
@@ -123,20 +125,19 @@ async def _verdict(source: Source, t: Transaction, row: SourceRow) -> tuple[Walk
 
 
 async def _sweep_some(source: Source, store: Store, row: SourceRow) -> bool:
-    """Delete up to 1,000 items that the walk has not seen; say whether it has ended."""
+    """Delete up to 1,000 items that the walk has not seen; say whether it has ended.
+
+    One that comes back is created again, whatever version it has then.
+    """
     async with store.transaction() as t:
         if not await lock_if_unchanged(source, t, row):
             return False
         now = await store.now()
-        gone = await t.run(MISSING_SHADOWS, source=source.name, walk=row.walk)
-        shadows = [Shadow(one.key, one.version, True, one.item) for one in gone]
-        if source.hard_deletes:
-            keys = _json.encode([one.key for one in shadows]).decode()
-            await t.run(DROP_SHADOWS, source=source.name, keys=keys)
-        else:
-            await write(source, t, shadows, row.walk, now)
-        changes = [ShadowChange(ChangeKind.DELETED, one) for one in shadows]
-        await t.enqueue(jobs_of(source, changes))
+        missing = await t.run(MISSING_SHADOWS, source=source.name, walk=row.walk)
+        gone = [msgspec.structs.replace(one, deleted=True) for one in missing]
+        swept = [msgspec.structs.replace(one, version=ANY_IS_NEWER) for one in gone]
+        await write(source, t, swept, row.walk, now)
+        await t.enqueue(jobs_of(source, [ShadowChange(ChangeKind.DELETED, one) for one in gone]))
         if gone:
             await write_source(
                 t,

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from inturn.model.admissible import check_number, check_text, shown
 from inturn.model.errors import BadInput
 
 if TYPE_CHECKING:
@@ -38,11 +39,7 @@ class Every(msgspec.Struct, frozen=True, tag="every"):
 
     def __post_init__(self) -> None:
         """Refuse an interval that is none."""
-        if not EVERY_SECONDS_MIN <= self.seconds <= EVERY_SECONDS_MAX:
-            raise BadInput(
-                f"a schedule fires every {EVERY_SECONDS_MIN:g} s to {EVERY_SECONDS_MAX:g} s, not "
-                f"every {self.seconds:g} s."
-            )
+        check_number("every, in seconds,", self.seconds, EVERY_SECONDS_MIN, EVERY_SECONDS_MAX)
 
     def next_after(self, at: datetime) -> datetime:
         """Return the first time after another that is one."""
@@ -65,11 +62,13 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
 
     def __post_init__(self) -> None:
         """Refuse what is no expression, or never comes."""
+        check_text("cron expression", self.expression)
         try:
             zone = ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
+        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError, AttributeError):
             raise BadInput(
-                f"there is no time zone {self.timezone!r}. Write one as 'UTC' or 'Europe/Berlin'."
+                f"there is no time zone {shown(self.timezone)}. Write one as 'UTC' or "
+                f"'Europe/Berlin'."
             ) from None
         if next(self._times(datetime(2026, 1, 1, tzinfo=zone)), None) is None:
             raise self._refused("no such time ever comes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,9 +14,9 @@ import msgspec
 from inturn.model.admissible import check_by
 from inturn.model.errors import BadInput, InturnError, NotFound, StoreError
 from inturn.model.ids import new_id
-from inturn.model.job import JobState, NewJob, Ticket
+from inturn.model.job import NewJob, Ticket
 from inturn.poll import SCHEMA
-from inturn.poll.rule import CatchUp, Rule, due
+from inturn.poll.rule import CatchUp, Every, Rule, due
 from inturn.poll.source_rows import SourceDeclaration, declare_sources, job_text
 from inturn.store.queries import Query
 from inturn.store.store import Store
@@ -29,7 +29,7 @@ SEEN_SECONDS = 20.0
 """How often a program's workers say which schedules they declare."""
 
 UNSEEN_SECONDS = 60.0
-"""After so long a time without a word, no running worker declares a schedule."""
+"""After so long a time without a word, no running worker declares a schedule or a source."""
 
 _json = msgspec.json.Encoder()
 _rule_decoder: msgspec.json.Decoder[Rule] = msgspec.json.Decoder(Rule)
@@ -43,12 +43,17 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     catch_up: CatchUp
     job: NewJob
     alone: bool = False
-    """Whether it leaves out a firing while its last job is unfinished."""
+    """Whether it leaves out a firing while its last job is unfinished, as that of a source does."""
 
     def row(self, before: ScheduleRow | None, now: datetime) -> ScheduleRow:
-        """Return it as the store is to have it. A new rule begins now; all else stays."""
+        """Return it as the store is to have it. A new rule begins now; all else stays.
+
+        A new source that is read at intervals is first read at once.
+        """
         rule = _json.encode(self.rule).decode()
-        if before is None or before.rule != rule:
+        if before is None and self.alone and isinstance(self.rule, Every):
+            next_at = now
+        elif before is None or before.rule != rule:
             next_at = self.rule.next_after(now)
         else:
             next_at = before.next_at
@@ -70,7 +75,6 @@ class ScheduleRow(msgspec.Struct, kw_only=True):
     next_at: datetime
     last_at: datetime | None = None
     last_job: str | None = None
-    done_at: datetime | None = None
     paused_by: str | None = None
 
     def read_rule(self) -> Rule:
@@ -97,8 +101,6 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime
     last_at: datetime | None
     last_job: str | None
-    done_at: datetime | None
-    """When the last of its jobs was submitted that is known to be done; only of a source's."""
     paused_by: str | None
     declared: bool
     """Whether a running worker declares it. Without one it does not fire."""
@@ -108,8 +110,9 @@ class _NextAt(msgspec.Struct):
     next_at: datetime | None
 
 
-class _Names(msgspec.Struct):
+class _Declaration(msgspec.Struct):
     names: str
+    sources: str
 
 
 class _SeenAt(msgspec.Struct):
@@ -123,7 +126,8 @@ _DUE = Query("inturn.poll", "due", ScheduleRow)
 _WRITE_SCHEDULES = Query("inturn.poll", "write_schedules")
 _SEEN = Query("inturn.poll", "seen")
 _FORGET_DECLARATIONS = Query("inturn.poll", "forget_declarations")
-_DECLARATIONS = Query("inturn.poll", "declarations", _Names)
+_DROP_SCHEDULE = Query("inturn.poll", "drop_schedule")
+_DECLARATIONS = Query("inturn.poll", "declarations", _Declaration)
 _DECLARATION = Query("inturn.poll", "declaration", _SeenAt)
 
 
@@ -136,7 +140,8 @@ class Firing:
         self._schedules = {one.name: one for one in schedules}
         self._sources = sources
         self.names = _json.encode(sorted(self._schedules)).decode()
-        self._digest = hashlib.sha256(self.names.encode()).hexdigest()
+        self._source_names = _json.encode(sorted(one.name for one in sources)).decode()
+        self._digest = hashlib.sha256((self.names + self._source_names).encode()).hexdigest()
         self._is_declared = False
         self._say_at: datetime | None = None
 
@@ -144,8 +149,7 @@ class Firing:
         """Fire what is due; return after how many seconds to look again."""
         now = await store.now()
         if not self._is_declared:
-            await declare(store, list(self._schedules.values()), now)
-            await declare_sources(store, self._sources)
+            await declare(store, list(self._schedules.values()), self._sources, now)
             self._is_declared = True
         await self._say_declared(store, now)
         [found] = await store.read(_NEXT_AT, names=self.names)
@@ -158,10 +162,10 @@ class Firing:
 
     async def _fire(self, store: Store, now: datetime) -> None:
         """Fire all that is due at once; or, if one of them is refused, each by itself."""
-        ends = await self._ends(store)
+        unfinished = await self._unfinished(store)
         try:
             async with store.transaction() as t:
-                await fire(t, self.names, now, ends)
+                await fire(t, self.names, now, unfinished)
             return
         except StoreError:
             raise
@@ -172,21 +176,20 @@ class Firing:
                 continue
             try:
                 async with store.transaction() as t:
-                    await fire(t, _json.encode([row.name]).decode(), now, ends)
+                    await fire(t, _json.encode([row.name]).decode(), now, unfinished)
             except StoreError:
                 raise
             except InturnError as error:
                 refused = error
         raise refused  # to be seen in the log, and tried again
 
-    async def _ends(self, store: Store) -> dict[str, JobState | None]:
-        """Return what became of the last job of each schedule that fires alone."""
+    async def _unfinished(self, store: Store) -> set[str]:
+        """Return which of the schedules that fire alone have a last job that is unfinished."""
         alone = {one.name for one in self._schedules.values() if one.alone}
         rows = [row for row in await store.read(_SCHEDULES) if row.name in alone] if alone else []
         jobs = {row.name: UUID(row.last_job) for row in rows if row.last_job is not None}
-        ends = await store.ended(list(jobs.values()))
-        gone = JobState.CANCELLED  # it ended, and was pruned
-        return {name: ends[job] or gone if job in ends else None for name, job in jobs.items()}
+        ended = await store.ended(list(jobs.values()))
+        return {name for name, job in jobs.items() if job not in ended}
 
     async def _say_declared(self, store: Store, now: datetime) -> None:
         """Let it be seen that this program's schedules fire, if none of its workers has lately."""
@@ -196,21 +199,33 @@ class Firing:
         seen = await store.read(_DECLARATION, digest=self._digest)
         if not seen or now - seen[0].seen_at >= timedelta(seconds=SEEN_SECONDS * 0.9):
             async with store.transaction() as t:
-                await t.run(_SEEN, digest=self._digest, names=self.names, now=now)
+                given = {"names": self.names, "sources": self._source_names}
+                await t.run(_SEEN, digest=self._digest, now=now, **given)
                 await t.run(_FORGET_DECLARATIONS, before=now - timedelta(days=1))
 
 
-async def declare(store: Store, schedules: Sequence[Schedule], now: datetime) -> None:
-    """Write schedules as the code has them, those that are new or were changed.
+async def declare(
+    store: Store,
+    schedules: Sequence[Schedule],
+    sources: Sequence[SourceDeclaration],
+    now: datetime,
+) -> None:
+    """Write schedules and sources as the code has them, those that are new or were changed.
 
-    A new rule begins now; another job or ``catch_up`` leaves the next time as it was.
+    A new rule begins now; another job or ``catch_up`` leaves the next time as it was. The schedule
+    of a source that has none any more is taken away.
     """
     await store.ensure(SCHEMA)
+    await declare_sources(store, sources)
     known = {row.name: row for row in await store.read(_SCHEDULES)}
     changed = [one for one in schedules if one.row(known.get(one.name), now) != known.get(one.name)]
-    if not changed:
+    unscheduled = {f"poll:{one.name}" for one in sources} - {one.name for one in schedules}
+    gone = unscheduled & known.keys()
+    if not changed and not gone:
         return
     async with store.transaction() as t:
+        for name in gone:
+            await t.run(_DROP_SCHEDULE, name=name)
         rows = []
         for one in changed:  # read again, locked: another worker may fire one at this moment
             row = next(iter(await t.run(_LOCK_SCHEDULE, name=one.name)), None)
@@ -218,25 +233,18 @@ async def declare(store: Store, schedules: Sequence[Schedule], now: datetime) ->
         await t.run_many(_WRITE_SCHEDULES, rows)
 
 
-async def fire(
-    t: Transaction, names: str, now: datetime, ends: Mapping[str, JobState | None] | None = None
-) -> None:
+async def fire(t: Transaction, names: str, now: datetime, unfinished: Collection[str] = ()) -> None:
     """Submit the jobs of schedules that are due, and move them on.
 
-    ``ends``: what became of the last job of those that fire alone; None: it is unfinished, and the
-    firing is left out. Nobody else has these schedules until the transaction ends: one firing is
-    one job.
+    ``unfinished``: those that fire alone and whose last job is unfinished; their firing is left
+    out. Nobody else has these schedules until the transaction ends: one firing is one job.
     """
-    ends = ends or {}
     jobs: list[NewJob] = []
     rows = await t.run(_DUE, now=now, names=names)
     for row in rows:
         found = due(row.read_rule(), row.next_at, now, row.catch_up)
-        end = ends.get(row.name, JobState.CANCELLED)
-        made = [row.new_job() for _ in found.times] if end is not None else []
+        made = [] if row.name in unfinished else [row.new_job() for _ in found.times]
         jobs += made
-        if end is JobState.DONE:
-            row.done_at = row.last_at
         if made:
             row.last_at, row.last_job = now, str(made[-1].id)
         row.next_at = found.next_at
@@ -250,13 +258,22 @@ async def fire(
 async def schedules(store: Store) -> list[ScheduleView]:
     """Return all schedules, by name."""
     await store.ensure(SCHEMA)
-    since = await store.now() - timedelta(seconds=UNSEEN_SECONDS)
-    declared = {
-        name
-        for row in await store.read(_DECLARATIONS, since=since)
-        for name in msgspec.json.decode(row.names, type=list[str])
-    }
+    declared = {name for one in await _declarations(store) for name in _names(one.names)}
     return [_view(row, row.name in declared) for row in await store.read(_SCHEDULES)]
+
+
+async def declared_sources(store: Store) -> set[str]:
+    """Return the sources that a running worker declares."""
+    return {name for one in await _declarations(store) for name in _names(one.sources)}
+
+
+async def _declarations(store: Store) -> list[_Declaration]:
+    since = await store.now() - timedelta(seconds=UNSEEN_SECONDS)
+    return await store.read(_DECLARATIONS, since=since)
+
+
+def _names(text: str) -> list[str]:
+    return msgspec.json.decode(text, type=list[str])
 
 
 async def run_schedule(store: Store, name: str) -> Ticket:
@@ -307,7 +324,6 @@ def _view(row: ScheduleRow, declared: bool) -> ScheduleView:
         next_at=row.next_at,
         last_at=row.last_at,
         last_job=row.last_job,
-        done_at=row.done_at,
         paused_by=row.paused_by,
         declared=declared,
     )

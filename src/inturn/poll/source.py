@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -11,18 +12,10 @@ import msgspec
 from inturn.model.callables import is_async
 from inturn.model.errors import BadInput
 from inturn.model.job import Ticket
+from inturn.model.lane import OnDead
 from inturn.poll import SCHEMA
-from inturn.poll.page import (
-    Change,
-    Fields,
-    Page,
-)
-from inturn.poll.source_rows import (
-    SHADOWS,
-    SOURCE,
-    SourceDeclaration,
-    declare_sources,
-)
+from inturn.poll.page import Change, Fields, Page
+from inturn.poll.source_rows import SHADOWS, SOURCE, SourceDeclaration, declare_sources
 from inturn.poll.sources import (
     SourceView,
     reconcile_source,
@@ -40,8 +33,6 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_json = msgspec.json.Encoder()
-
 
 class Source:
     """A source as an app declares it, and the job that reads its pages.
@@ -58,19 +49,24 @@ class Source:
         fetch: Callable[..., Any],
         *,
         fields: Fields,
+        on_dead: OnDead,
         restarts: bool,
         hard_deletes: bool,
         sweep_max: int,
         sweep_percent: float,
     ) -> None:
         self.app, self.name, self.fields = app, name, fields
-        self.hard_deletes, self.sweep_max, self.sweep_percent = (
-            hard_deletes,
-            sweep_max,
-            sweep_percent,
-        )
-        self._fetch, self.restarts = fetch, restarts
+        self.hard_deletes, self.restarts = hard_deletes, restarts
+        self.sweep_max, self.sweep_percent = sweep_max, sweep_percent
+        self._fetch, self._on_dead = fetch, on_dead
         self.has_context = takes_context(fetch, hints_of(fetch, {}))
+        try:
+            inspect.signature(fetch).bind(*[None] * (1 + self.has_context))
+        except TypeError as error:
+            raise BadInput(
+                f"the function of source {name!r} cannot be called: {error}. It takes the cursor, "
+                f"or its context and the cursor: async def {name}(cursor: str | None)."
+            ) from None
         self.run_job: Job[..., Any]  # declared by the extension
         self.change_job: Job[[Change[Any]], Any] | None = None
 
@@ -107,7 +103,7 @@ class Source:
         """Make a job of a function that takes a ``Change``: one for each change, keyed by its item.
 
         So the changes of one item run one at a time, in their order. ``queue``: by default
-        ``changes:NAME``; another has its own ``on_dead``.
+        ``changes:NAME``; another has the ``on_dead`` that ``app.queue`` gives it.
         """
         if function is None:
             return lambda given: self._on_change(given, queue, attempts, timeout)
@@ -122,6 +118,13 @@ class Source:
     ) -> Job[[Change[Any]], Any]:
         if self.change_job is not None:
             raise BadInput(f"source {self.name!r} has one on_change, and this is the second.")
+        if queue is None:
+            self.app.queue(f"changes:{self.name}", on_dead=self._on_dead.value)
+        elif self._on_dead is OnDead.HALT:
+            raise BadInput(
+                f"source {self.name!r} has on_dead='halt', and its changes are on queue {queue!r}, "
+                f"which others may use too: app.queue({queue!r}, on_dead='halt') instead."
+            )
         self.change_job = self.app.job(
             kind=f"changes:{self.name}",
             queue=queue or f"changes:{self.name}",
@@ -143,16 +146,22 @@ class Source:
         made: Any = handle if is_async(function) else handle_on_thread
         item: Any = self.fields.shadow
         made.__annotations__ = {"ctx": Context, "change": Change[item]}
+        made.__name__ = getattr(function, "__name__", made.__name__)
         return made
 
     # What a person or a webhook asks
 
     async def item(self, key: str) -> Any:
         """Return an item as it was last seen; None if there is none, or no more."""
-        keys = _json.encode([key]).decode()
-        found = await self._ask(lambda store: store.read(SHADOWS, source=self.name, keys=keys))
+        found = await self._ask(lambda store: store.read(SHADOWS, source=self.name, keys=[key]))
         living = [one.item for one in found if not one.deleted]
-        return msgspec.json.decode(living[0], type=self.fields.shadow) if living else None
+        try:
+            return msgspec.json.decode(living[0], type=self.fields.shadow) if living else None
+        except msgspec.ValidationError as error:
+            raise BadInput(
+                f"item {key!r} of source {self.name!r} was seen before its type changed, and is no "
+                f"{self.fields.shadow}: {error}. Give new fields defaults."
+            ) from None
 
     async def run(self) -> Ticket:
         """Read its pages now, such as when a webhook hints at news; return that job's ticket."""
@@ -166,7 +175,10 @@ class Source:
         return await self._ask(lambda store: reconcile_source(store, self.name, force=force))
 
     async def reset(self, *, forget: bool = False) -> None:
-        """Read it from the beginning again. ``forget``: and tell every item as created."""
+        """Read it from the beginning again. What is as it was is no change.
+
+        ``forget``: forget what was seen, too, so that every item is told as created.
+        """
         await self._ask(lambda store: reset_source(store, self.name, forget=forget))
 
     async def status(self) -> SourceView:

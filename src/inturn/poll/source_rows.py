@@ -38,6 +38,7 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     last_job: str | None
     cursor: str | None
+    page_digest: str | None
     revision: int
     pages: int
     changes: int
@@ -50,7 +51,7 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
     walk_missing: int
     walk_swept: int
 
-    def new_job(self, *, reconcile: bool = False, force: bool = False) -> NewJob:
+    def new_job(self, *, reconcile: bool = False, forced: int = 0) -> NewJob:
         """Return a job that reads its pages, or walks through all of it.
 
         A walk is given up after some attempts: no page is read while one is tried again.
@@ -58,8 +59,8 @@ class SourceRow(msgspec.Struct, frozen=True, kw_only=True):
         made = msgspec.json.decode(self.job, type=NewJob)
         if reconcile:
             made = msgspec.structs.replace(made, attempts_max=WALK_ATTEMPTS_MAX)
-        asked = {"reconcile": reconcile, "force": force}
-        payload = msgspec.json.encode({name: True for name, on in asked.items() if on}).decode()
+        asked = {"reconcile": reconcile, "forced": forced}
+        payload = msgspec.json.encode({name: one for name, one in asked.items() if one}).decode()
         return msgspec.structs.replace(made, id=new_id(), unsent=True, payload=payload)
 
 
@@ -88,7 +89,9 @@ LOCK_SOURCE = Query("inturn.poll", "lock_source", SourceRow)
 DECLARE_SOURCE = Query("inturn.poll", "declare_source")
 SOURCE_ASKED = Query("inturn.poll", "source_asked")
 WRITE_SOURCE = Query("inturn.poll", "write_source")
+SOURCE_SUCCEEDED = Query("inturn.poll", "source_succeeded")
 FORGET_SHADOWS = Query("inturn.poll", "forget_shadows")
+FORGET_VERSIONS = Query("inturn.poll", "forget_versions")
 COUNT_SHADOWS = Query("inturn.poll", "count_shadows", Counts)
 SHADOWS = Query("inturn.poll", "shadows", Shadow)
 MISSING_SHADOWS = Query("inturn.poll", "missing_shadows", Shadow)
@@ -113,8 +116,10 @@ async def declare_sources(store: Store, sources: Iterable[SourceDeclaration]) ->
                 await t.run(DECLARE_SOURCE, name=one.name, job=job_text(one.job), queue=one.queue)
 
 
-async def write_source(t: Transaction, row: SourceRow, **changes: Any) -> None:
-    """Write a source whose row was locked, with some changes."""
-    given = msgspec.structs.asdict(row) | changes
-    others = {"job", "queue", "last_job"}  # written by who has not locked it
+async def write_source(t: Transaction, row: SourceRow, **changes: Any) -> SourceRow:
+    """Write a source whose row was locked, with some changes; return the row as it is then."""
+    written = msgspec.structs.replace(row, revision=row.revision + 1, **changes)
+    given = msgspec.structs.asdict(written)
+    others = {"job", "queue", "last_job", "succeeded_at"}  # these are written without the lock
     await t.run(WRITE_SOURCE, **{name: given[name] for name in given.keys() - others})
+    return written

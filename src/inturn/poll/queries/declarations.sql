@@ -1,2 +1,2 @@
 -- What the programs declare that have been heard of lately.
-select names from poll.declaration where seen_at >= :since
+select names, sources from poll.declaration where seen_at >= :since

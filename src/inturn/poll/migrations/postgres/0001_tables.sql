@@ -8,14 +8,14 @@ create table poll.schedule (
     next_at timestamptz not null,
     last_at timestamptz,
     last_job text,
-    done_at timestamptz,                          -- of the last job known to be done; if alone
     paused_by text
 );
 
 -- What the running program declares: a row for each set of schedules, whichever workers have it.
 create table poll.declaration (
     digest text not null primary key,
-    names text not null,                      -- a JSON array
+    names text not null,                      -- of the schedules: a JSON array
+    sources text not null,                    -- their names: a JSON array
     seen_at timestamptz not null
 );
 
@@ -26,11 +26,12 @@ create table poll.source (
     queue text not null,                      -- of its changes
     last_job text,                            -- that a person or a run asked for
     cursor text,                              -- null: from the beginning
+    page_digest text,                         -- of the last page read, if there was more
     revision bigint not null default 0,     -- goes up with every write: the fence
     pages bigint not null default 0,
     changes bigint not null default 0,
     changed_at timestamptz,
-    succeeded_at timestamptz,                      -- when a run last came to the end and wrote
+    succeeded_at timestamptz,                 -- when a run last came to the end, within a minute
     walk bigint not null default 0,        -- the number of the last one
     walk_state text not null default 'none'
         check (walk_state in ('none', 'walking', 'sweeping', 'held', 'done')),
@@ -44,7 +45,7 @@ create table poll.source (
 create table poll.shadow (
     source text not null,
     key text not null,
-    version text not null,
+    version text not null,                    -- empty: the next sight is newer
     deleted boolean not null,
     item text not null,
     walk bigint not null,                   -- the last that saw it

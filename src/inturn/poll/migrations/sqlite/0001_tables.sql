@@ -8,14 +8,14 @@ create table poll.schedule (
     next_at integer not null,
     last_at integer,
     last_job text,
-    done_at integer,                          -- of the last job known to be done; if alone
     paused_by text
 ) strict, without rowid;
 
 -- What the running program declares: a row for each set of schedules, whichever workers have it.
 create table poll.declaration (
     digest text not null primary key,
-    names text not null,                      -- a JSON array
+    names text not null,                      -- of the schedules: a JSON array
+    sources text not null,                    -- their names: a JSON array
     seen_at integer not null
 ) strict, without rowid;
 
@@ -26,11 +26,12 @@ create table poll.source (
     queue text not null,                      -- of its changes
     last_job text,                            -- that a person or a run asked for
     cursor text,                              -- null: from the beginning
+    page_digest text,                         -- of the last page read, if there was more
     revision integer not null default 0,     -- goes up with every write: the fence
     pages integer not null default 0,
     changes integer not null default 0,
     changed_at integer,
-    succeeded_at integer,                      -- when a run last came to the end and wrote
+    succeeded_at integer,                     -- when a run last came to the end, within a minute
     walk integer not null default 0,       -- the number of the last one
     walk_state text not null default 'none'
         check (walk_state in ('none', 'walking', 'sweeping', 'held', 'done')),
@@ -45,7 +46,7 @@ create table poll.source (
 create table poll.shadow (
     source text not null,
     key text not null,
-    version text not null,
+    version text not null,                    -- empty: the next sight is newer
     deleted integer not null check (deleted in (0, 1)),
     item text not null,
     walk integer not null,                   -- the last that saw it

@@ -1,4 +1,4 @@
--- What another worker has in its hands it fires.
+-- The schedules among these that are due, but for those that another worker is firing.
 select * from poll.schedule
 where paused_by is null and next_at <= :now
   and name in (select jsonb_array_elements_text(:names::text::jsonb))

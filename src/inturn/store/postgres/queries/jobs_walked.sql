@@ -14,8 +14,7 @@ where ($2::text is null or l.queue = $2)
   and case $6::text
       when 'waiting' then
           j.position >= l.cursor
-          and not (l.key is not null and j.position = l.head
-                   and (l.head_attempt > 0 or l.ready_at is not null))
+          and not (l.key is not null and j.position = l.head and l.head_attempt > 0)
       when 'done' then
           j.position < case when l.key is null then l.cursor else l.head end
           and not exists (
