@@ -10,6 +10,7 @@ from contextvars import copy_context
 from time import monotonic, perf_counter
 
 from inturn.executor.slots import Slots
+from inturn.log import log_waits_for_suspect
 from inturn.model import bounds
 from inturn.model.errors import StoreError
 from inturn.model.lane import QueueSettings
@@ -24,7 +25,7 @@ from inturn.worker.record import Record
 from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs
 from inturn.worker.settle_buffer import SettleBuffer, chars_of
 from inturn.worker.stop import STILL_RUNS, STOP_NOW_SECONDS, Stop
-from inturn.worker.suspects import Suspects
+from inturn.worker.suspects import EMPTY_SECONDS, Suspects
 
 POLL_SECONDS = 2.0
 
@@ -134,7 +135,8 @@ class Steps:
         claimed_at = monotonic()
         runs = [self.runs.take(claim, claimed_at, kept_until) for claim in claims]
         if is_suspect and not was_empty:
-            self.suspects.found(wish.queue, now)
+            if self.suspects.found(wish.queue, now):
+                log_waits_for_suspect(wish.queue, EMPTY_SECONDS)
             runs[0].give_back()
             return
         if is_suspect:
