@@ -102,7 +102,7 @@ class Attempts:
         return outcome
 
     def timed(self, leased: LeasedJob) -> LeasedJob:
-        """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
+        """Return a job with its handler's timeout, if it was submitted without one, as by SQL."""
         if leased.timeout_seconds is not None or self._job.timeout is None:
             return leased
         return msgspec.structs.replace(leased, timeout_seconds=self._job.timeout)

@@ -50,7 +50,7 @@ class Background:
     # From the worker's loop
 
     def start(self) -> None:
-        """Start the thread; it answers who asks for health."""
+        """Start the thread, which serves health from then on."""
         self._store: Store | None = None  # known when it begins
         self._tasks: list[asyncio.Task[None]] = []
         self._leave_seconds = LEAVE_SECONDS_MAX
@@ -62,7 +62,7 @@ class Background:
     async def begin(self, store: Store) -> None:
         """Begin all the rest, and wait for the first beat. ``store``: the worker's own.
 
-        Raises what keeps the store from being used at all. One that is away is asked again.
+        Raises what keeps the store from being used at all. A store that is away is tried again.
         """
         self.watchdog.watch(asyncio.get_running_loop())
         # In memory there is one store, and it serves every loop.

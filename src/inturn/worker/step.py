@@ -106,7 +106,7 @@ class Steps:
         assert self.slots is not None
         busy = self.slots.running + self.slots.waiting
         limited, free = self._served.limited, max(0, self._concurrency - busy)
-        # What has a place in a queue with limits is to start at once.
+        # A job claimed from a queue with limits takes one of its places, so it must start at once.
         passed_over = () if free else limited
         queue = suspects.queue(now, is_empty=is_empty) or self.queues.next(passed_over)
         if queue is None or not (wanted := self.prefetch.wanted(runs.in_hand, busy)):
