@@ -253,6 +253,17 @@ def log_loop_blocked(seconds: float, where: str) -> None:
     )
 
 
+def log_waits_for_suspect(queue: str, seconds: float) -> None:
+    """Say why a worker takes nothing although it has slots to spare."""
+    logging.getLogger(WORKER).warning(
+        "queue %r has a job that was in hand when its worker died, and is to run with nothing "
+        "beside it: until what runs here has ended, this worker takes nothing else for up to %g s "
+        "at a time",
+        queue,
+        seconds,
+    )
+
+
 def log_raised_on_loop(error: BaseException) -> None:
     """Say that something which handlers started wanted the whole process to end."""
     logging.getLogger(WORKER).error(

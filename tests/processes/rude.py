@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -43,6 +44,14 @@ async def leave_process(name: str) -> None:
     child = fork.Process(target=go_on, args=[name], name=name)
     child.start()
     kept.append(child)
+
+
+@app.job(attempts=1)
+async def fill_pool(name: str) -> None:
+    """Keep all threads of the loop's pool, as blocking clients do whose server never answers."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1, name))
+    kept.append(loop.run_in_executor(None, go_on, name))
 
 
 @app.on_stop

@@ -74,6 +74,7 @@ async def test_a_job_whose_transaction_says_bury_is_dead_and_keeps_its_rows(app:
     assert (await ticket.status()).reason == "no such customer"
     assert await notes(app) == ["unknown"]
     assert (worker.record.counts.dead, worker.record.counts.lost) == (1, 0)
+    assert worker.runs.volume.chars == 0, "there is nothing to settle"
 
 
 async def test_an_error_in_the_block_counts_and_not_the_verdict(app: App) -> None:

@@ -221,6 +221,19 @@ def test_a_job_of_the_main_program_is_found_and_its_output_seen(
     assert ran.stdout.splitlines() == ["heard hello", "hello __mp_main__"]
 
 
+def test_a_program_that_starts_a_worker_when_it_is_imported_is_told_of_the_guard(
+    script: Path,
+) -> None:
+    declared, _, _ = SCRIPT.partition("async def main")
+    script.write_text(f"{declared}asyncio.run(inturn.Worker(app).run())\n")
+    ran = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
+    )
+    said = ran.stderr.splitlines()[-1]
+    assert "below `if __name__ == '__main__':`, or leave out process=True." in said
+    assert said.count("process=True") == 2, "it is said once, not inside itself"
+
+
 def test_a_job_that_a_child_could_not_find_is_refused_when_it_is_declared() -> None:
     app = App("sqlite:///:memory:")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 
 import pytest
 
+from inturn.executor.slots import ON_LOOP
 from inturn.model.job import JobState
 from inturn.model.lease import Claim
-from inturn.policy.settlement import Outcome, Settlement
+from inturn.policy.settlement import PLAINLY_DONE, Outcome, Settlement
 from inturn.policy.verdict import Done, Release
 from inturn.queue.app import App
 from inturn.queue.context import Context
@@ -55,7 +58,7 @@ async def test_behind_a_slow_job_of_a_lane_nothing_starts(
     tickets = await app.submit_many([work.using(key="a").call(n) for n in range(4)])
     claim = await claim_all(app, 4)
     runs = await runs_of(app)
-    runs.start(runs.take(claim))
+    runs.take(claim).start()
     said = await collected(runs, 2 if is_slow else 4)
     assert runs.in_hand == 0
     await runs.slots.end()
@@ -82,10 +85,7 @@ async def test_under_a_lease_that_has_run_out_nothing_starts(app: App, key: str 
     tickets = await app.submit_many([work.using(key=key).call(n) for n in range(3)])
     claim = await claim_all(app, 3)
     runs = await runs_of(app)
-    run = runs.take(claim, kept_until=lease_now() - 0.001)
-    runs.start(run)
-    await until(lambda: runs.gives_back)
-    run.give_back()
+    runs.take(claim, kept_until=lease_now() - 0.001).start()
     said = await collected(runs, 1 if key else 3)
     assert runs.in_hand == 0
     await runs.slots.end()
@@ -112,7 +112,7 @@ async def test_what_was_claimed_before_the_machine_slept_does_not_start(
     claim = await claim_all(app, 2)
     runs = await runs_of(app)
     async with asyncio.timeout(SECONDS_MAX):
-        runs.start(runs.take(claim, kept_until=lease_now() + 600))
+        runs.take(claim, kept_until=lease_now() + 600).start()
         await begun.wait()
         monkeypatch.setattr(runs_module, "lease_now", lambda: lease_now() + 3_600)
         may_end.set()
@@ -121,6 +121,45 @@ async def test_what_was_claimed_before_the_machine_slept_does_not_start(
     assert [type(one.verdict) for one in said[0].outcomes] == [Done, Release]
     assert ran == [0]
     await app.run(lambda store: store.settle(said, worker=WORKER))
+
+
+async def test_a_lane_that_is_lost_while_its_job_runs_asks_for_no_slot(app: App) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await app.submit_many([work.using(key="a").call() for _ in range(2)])
+    claim = await claim_all(app, 2)
+    runs = await runs_of(app)
+    run = runs.take(claim)
+    job = run.next(ON_LOOP)
+    assert job is not None
+    runs.lose([claim.lease])
+    assert run.ended(job, Outcome(job, PLAINLY_DONE), None) is None
+    assert not runs
+
+
+async def test_of_leases_noted_at_once_by_two_threads_one_rouses_the_worker(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await app.submit_many([work.using(key=key).call() for key in "ab"])
+    claims = await app.run(lambda store: store.claim("default", jobs_max=2, worker=WORKER))
+    runs = await runs_of(app)
+    both = threading.Barrier(2)
+
+    class Fresh(deque[Run]):
+        def append(self, run: Run) -> None:
+            super().append(run)
+            both.wait(SECONDS_MAX)
+
+    monkeypatch.setattr(runs, "_fresh", Fresh())
+    async with asyncio.TaskGroup() as notes:
+        for claim in claims:
+            notes.create_task(asyncio.to_thread(runs.note, runs.take(claim)))
+    async with asyncio.timeout(SECONDS_MAX):
+        await runs.queues.wake.wait()
 
 
 async def test_a_lease_is_prolonged_only_while_it_has_not_run_out(app: App) -> None:
@@ -155,7 +194,7 @@ async def test_a_transaction_in_a_lane_waits_until_the_jobs_before_it_are_settle
     claim = await claim_all(app, 2)
     runs = await runs_of(app)
     run = runs.take(claim)
-    runs.start(run)
+    run.start()
     async with asyncio.timeout(SECONDS_MAX):
         await before.wait()
     for _ in range(20):  # time enough to open a transaction, if nothing holds it up

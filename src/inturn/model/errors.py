@@ -318,9 +318,8 @@ class JobFailed(InturnError):
 
     def __init__(self, job: UUID | None, reason: str) -> None:
         self.job, self.reason = job, reason
-        look = f"Look with `inturn jobs show {job}`, then `inturn jobs retry {job}` or"
-        stored = f"job {job} is dead: {whole(reason)} {look} `inturn jobs drop {job}`."
-        super().__init__(whole(reason) if job is None else stored)
+        look = f"Look with `inturn jobs show {str(job)[-8:]}`, then `inturn jobs retry|drop`."
+        super().__init__(whole(reason) if job is None else f"a job is dead: {whole(reason)} {look}")
 
 
 class ResultCancelled(InturnError):

@@ -64,31 +64,28 @@ class Hooks:
                 said = _said(hook, "starts", error)
                 raise HookFailed(f"{said} Nothing was claimed.") from error
 
-    async def stop(self) -> None:
-        """Call what is to be called at the end, the last declared first, whatever fails."""
+    async def stop(
+        self,
+        _kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        _trace: object = None,
+    ) -> None:
+        """Call what is to be called at the end, the last declared first, whatever fails.
+
+        ``error``: what ended the worker. That a hook failed at the start counts more than that
+        another failed at the end.
+        """
         failures: list[HookFailed] = []
         for hook in reversed(self._stops):
             try:
                 await _called(hook)
-            except BaseException as error:
-                if _is_of_others(error):
+            except BaseException as raised:
+                if _is_of_others(raised):
                     raise
-                failures.append(HookFailed(_said(hook, "stops", error)))
-                failures[-1].__cause__ = error
-        if failures:
+                failures.append(HookFailed(_said(hook, "stops", raised)))
+                failures[-1].__cause__ = raised
+        if failures and not isinstance(error, HookFailed):
             raise failures[0]
-
-    async def part(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
-    ) -> None:
-        """Stop, as the last thing of a worker that ended by an error, if it did. That the start had
-        failed counts more than that what it had not begun could not be ended.
-        """
-        try:
-            await self.stop()
-        except HookFailed:
-            if not isinstance(error, HookFailed):
-                raise
 
     async def surround(
         self, context: Context, call: Callable[[], Awaitable[Answer]]
@@ -125,9 +122,7 @@ def _said(hook: Any, moment: str, error: BaseException) -> str:
 
 
 def _is_of_others(error: BaseException) -> bool:
-    """Whether someone else wants what runs here to end. A SystemExit is the hook's own, and would
-    end the loop, and whoever waits there.
-    """
+    """Whether the hook was cancelled or interrupted from outside; a ``SystemExit`` is its own."""
     current = asyncio.current_task()
     is_cancelled = current is not None and current.cancelling() > 0
     is_cancelling = isinstance(error, asyncio.CancelledError) and is_cancelled

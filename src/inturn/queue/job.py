@@ -308,9 +308,11 @@ def check_findable(job: Job[Any, Any]) -> None:
         raise unfindable(job.kind, "it is declared where there is no file, as in a notebook")
 
 
-def unfindable(kind: str, why: str) -> BadInput:
+def unfindable(
+    kind: str, why: str, advice: str = "Declare app and job at the top of a module"
+) -> BadInput:
     """Return the error for a job that a child process cannot find."""
     return BadInput(
-        f"job {kind!r} has process=True, and a child process could not find it: {why}. Declare "
-        f"app and job at the top of a module, or leave out process=True."
+        f"job {kind!r} has process=True, and a child process could not find it: {why}. {advice}, "
+        f"or leave out process=True."
     )

@@ -35,7 +35,7 @@ from inturn.queue.job import Job
 from inturn.worker.attempt_store import LeaseStore
 from inturn.worker.handler_threads import on_own_thread
 from inturn.worker.process_pool import ChildPool
-from inturn.worker.runs import Run, settled_by_itself
+from inturn.worker.runs import Run
 from inturn.worker.stop import Stop
 from inturn.worker.traceback import trace_of
 from inturn.worker.watchdog import GRACE_SECONDS, Watchdog, took_too_long
@@ -99,10 +99,10 @@ class Attempts:
         store = self._store_of(run, leased)
         outcome = self.on_thread(run.lease.token, leased, store)
         store.end()
-        return outcome if store.verdict is None else settled_by_itself(outcome, store.verdict)
+        return outcome
 
     def timed(self, leased: LeasedJob) -> LeasedJob:
-        """Return a job with its handler's timeout, if who submitted it named none: SQL, a shell."""
+        """Return a job with its handler's timeout, if it was submitted without one, as by SQL."""
         if leased.timeout_seconds is not None or self._job.timeout is None:
             return leased
         return msgspec.structs.replace(leased, timeout_seconds=self._job.timeout)
@@ -182,16 +182,10 @@ class Attempts:
         store = self._store_of(run, leased)
         try:
             if self._children is None:
-                outcome = await self.on_loop(run.lease.token, leased, store)
-            else:
-                outcome = await self._in_child(self._children, run, leased, store)
-        except asyncio.CancelledError:
-            if not store.is_settled:
-                raise
-            outcome = Outcome(leased, PLAINLY_DONE)
+                return await self.on_loop(run.lease.token, leased, store)
+            return await self._in_child(self._children, run, leased, store)
         finally:
             store.end()
-        return outcome if store.verdict is None else settled_by_itself(outcome, store.verdict)
 
     async def _in_child(
         self, children: ChildPool, run: Run, leased: LeasedJob, store: LeaseStore

@@ -13,7 +13,6 @@ import msgspec
 from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.model.job import LeasedJob
 from inturn.policy.settlement import Outcome, Settlement
-from inturn.policy.verdict import Verdict
 from inturn.queue.app import App
 from inturn.queue.transaction import JobTransaction
 from inturn.store.queries import Query
@@ -29,7 +28,6 @@ class LeaseStore:
 
     __slots__ = (
         "_app", "_is_open", "_job", "_lease_seconds", "_progress", "_run", "_store", "_worker",
-        "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -39,12 +37,11 @@ class LeaseStore:
         self._lease_seconds, self._app = lease_seconds, app
         self._is_open = False  # its transaction
         self._progress: Progress | None = None  # made by a handler that says how far it is
-        self.verdict: Verdict | None = None  # that its transaction has settled
 
     @property
     def is_settled(self) -> bool:
         """Whether its transaction has said what becomes of the job."""
-        return self.verdict is not None
+        return not self._is_open and self._job.position in self._run.settled_elsewhere
 
     @property
     def is_lost(self) -> bool:
@@ -79,20 +76,17 @@ class LeaseStore:
                 async with self._store.transaction() as inner:
                     transaction.begin(inner)
                     yield transaction
-                    verdict = transaction.verdict
                     # From here on, that the lease is gone may mean that the job is settled.
-                    run.settling.add(self._job.position)
-                    said = Settlement(run.lease, [Outcome(self._job, verdict)])
+                    run.settled_elsewhere[self._job.position] = transaction.verdict
+                    said = Settlement(run.lease, [Outcome(self._job, transaction.verdict)])
                     await transaction.finish([said], worker=self._worker)
-            self.verdict = verdict
 
     async def done_with(self, query: Query[Any], row: Any) -> None:
         """Write a row, and that the job is done, in a transaction that others may share."""
         run = self._run
         async with self._settling():
-            run.settling.add(self._job.position)
+            run.settled_elsewhere[self._job.position] = DONE
             await run.runs.ends.handle(End(run, self._job, query, row))
-            self.verdict = DONE
 
     @asynccontextmanager
     async def _settling(self) -> AsyncIterator[None]:
@@ -110,10 +104,11 @@ class LeaseStore:
         try:
             await self._run.all_settled()
             yield
+        except BaseException:
+            self._run.settled_elsewhere.pop(self._job.position, None)
+            raise
         finally:
             self._is_open = False
-            if not self.is_settled:
-                self._run.settling.discard(self._job.position)
 
     async def call(self, kind: str, payload: str, timeout_seconds: float | None) -> Any:
         """Run another job of the app as a part of this attempt, and return what it returns."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS_MAX = 2.0  # for the first beat, if the store does not answer
 LEAVE_SECONDS_MAX = 2.0  # for a store that does not answer when a worker ends
-JOIN_SECONDS = 1.0  # more than that, until the thread is not waited for
+END_SECONDS = 1.0  # more than that, until the thread is not waited for
 PRUNE_SECONDS = 300.0
 
 
@@ -49,19 +50,19 @@ class Background:
     # From the worker's loop
 
     def start(self) -> None:
-        """Start the thread; it answers who asks for health."""
+        """Start the thread, which serves health from then on."""
         self._store: Store | None = None  # known when it begins
         self._tasks: list[asyncio.Task[None]] = []
         self._leave_seconds = LEAVE_SECONDS_MAX
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="inturn-background", daemon=True)
-        self._thread.start()
+        self._started, self._gone = threading.Event(), asyncio.Event()
+        run = partial(self._run, asyncio.get_running_loop())
+        threading.Thread(target=run, name="inturn-background", daemon=True).start()
         self._started.wait()
 
     async def begin(self, store: Store) -> None:
         """Begin all the rest, and wait for the first beat. ``store``: the worker's own.
 
-        Raises what keeps the store from being used at all. One that is away is asked again.
+        Raises what keeps the store from being used at all. A store that is away is tried again.
         """
         self.watchdog.watch(asyncio.get_running_loop())
         # In memory there is one store, and it serves every loop.
@@ -78,12 +79,18 @@ class Background:
         if is_hurried:
             self._leave_seconds = STOP_NOW_SECONDS
         self._loop.call_soon_threadsafe(self._ended.set)
-        await asyncio.to_thread(self._thread.join, self._leave_seconds + JOIN_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._leave_seconds + END_SECONDS):
+                await self._gone.wait()
 
     # On the thread
 
-    def _run(self) -> None:
-        asyncio.run(self._live())
+    def _run(self, workers_loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            asyncio.run(self._live())
+        finally:
+            with suppress(RuntimeError):  # it was closed: nobody waits there
+                workers_loop.call_soon_threadsafe(self._gone.set)
 
     async def _live(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()

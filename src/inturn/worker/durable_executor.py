@@ -241,12 +241,11 @@ class DurableExecutor:
 
     def _check_runs(self) -> None:
         """Refuse to accept what nobody here would run."""
+        if self._is_stopped:
+            raise ExecutorClosed("the executor was stopped, and takes no jobs.")
+        if self._running is None:
+            raise ExecutorClosed("the executor was not started: use `async with executor`.")
         self._check_not_ended()
-        if self._running is None or self._is_stopped:
-            raise ExecutorClosed(
-                "the executor takes no jobs: it was not started (async with executor), or it was "
-                "stopped."
-            )
 
     def _check_not_ended(self) -> None:
         """Refuse to wait for what nobody here runs any more."""

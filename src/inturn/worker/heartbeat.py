@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BEATS_PER_LEASE = 3
 BEAT_SECONDS_MAX = 5.0  # two small statements, and who looks sees soon that a worker is gone
 
-SILENT_SECONDS = 3.0  # a store that leaves a beat without an answer for so long is said to
+SILENT_SECONDS = 3.0  # a beat without an answer for so long means that the store is in trouble
 
 UNUSABLE = (NoRights, SchemaMissing, SchemaTaken, SchemaTooNew)
 """What a person has to mend. A worker whose first beat meets it ends with it; later it goes on

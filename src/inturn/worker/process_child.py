@@ -24,7 +24,7 @@ from inturn.model.errors import BadInput, LeaseLost, StoreError
 from inturn.policy.raised import describe
 from inturn.policy.settlement import Outcome, keepable
 from inturn.policy.verdict import Verdict
-from inturn.queue.job import MAIN, Job
+from inturn.queue.job import MAIN, Job, unfindable
 from inturn.queue.transaction import JobTransaction
 from inturn.store.queries import Query
 from inturn.worker import process_protocol as protocol
@@ -108,10 +108,10 @@ class Child:
         self._connection.send(protocol.Ask(number, verb, fraction, note))
         return await asyncio.wrap_future(answered)
 
-    def _find(self, setup: protocol.Setup) -> dict[str, str]:
-        """Import the modules of the jobs; return the kinds that are not there, and why."""
+    def _find(self, setup: protocol.Setup) -> list[str]:
+        """Import the modules of the jobs; return an error for each job that is not there."""
         sys.argv[:] = setup.main["sys_argv"]
-        missing: dict[str, str] = {}
+        missing: list[str] = []
         for kind, module in setup.modules.items():
             try:
                 if module == MAIN and not hasattr(sys.modules[MAIN], "__file__"):
@@ -120,11 +120,12 @@ class Child:
                 if job is not None and job.app.address != setup.store:
                     job.app.use(setup.store)
             except BaseException as error:
-                why = keepable(describe(error))
-                missing[kind] = f"importing module {module!r} failed with {why}"
+                why = keepable(describe(error)).removesuffix(".")
+                missing.append(str(_not_imported(kind, module, why)))
                 continue
             if job is None:
-                missing[kind] = f"neither it nor its app stands in module {module!r}"
+                why = f"neither it nor its app stands in module {module!r}"
+                missing.append(str(unfindable(kind, why)))
                 continue
             self._jobs[kind] = job
             self._attempts[kind] = Attempts(job, Random(), watchdog=None)
@@ -201,6 +202,13 @@ class PipeStore:
             raise LeaseLost([self._token])
         if answer.error is not None:
             raise StoreError(answer.error)
+
+
+def _not_imported(kind: str, module: str, why: str) -> BadInput:
+    if module == MAIN:
+        guard = "Put what the program does below `if __name__ == '__main__':`"
+        return unfindable(kind, f"importing the program failed with {why}", guard)
+    return unfindable(kind, f"importing module {module!r} failed with {why}")
 
 
 def _be_killed_with(worker_lives: int) -> None:

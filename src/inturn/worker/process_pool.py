@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from inturn.model.errors import ChildDied, LeaseLost, StoreError
+from inturn.model.errors import BadInput, ChildDied, LeaseLost, StoreError
 from inturn.model.forks import in_forked_child
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Verdict
 from inturn.queue.context import AttemptStore
-from inturn.queue.job import Job, unfindable
+from inturn.queue.job import Job
 from inturn.worker import process_protocol as protocol
 from inturn.worker.processes import how_ended
 from inturn.worker.watchdog import took_too_long
@@ -116,8 +116,8 @@ class ChildPool:
             [store] = {job.app.address for job in self._jobs}
             async with asyncio.timeout(START_SECONDS_MAX):
                 ready = await child.set_up(protocol.Setup(protocol.about_main(), modules, store))
-            for kind, why in ready.missing.items():
-                raise unfindable(kind, why)
+            for error in ready.missing:
+                raise BadInput(error)
         except BaseException as error:
             await child.kill()
             if isinstance(error, TimeoutError):

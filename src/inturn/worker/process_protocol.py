@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from inturn.model.errors import BadInput
 from inturn.model.job import LeasedJob
 from inturn.policy.verdict import Verdict
 from inturn.queue.app import App
@@ -29,9 +30,9 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """From a child: it takes jobs now, except of these kinds, each with the reason."""
+    """From a child: it takes jobs now; or why it could not find some."""
 
-    missing: dict[str, str]
+    missing: list[str]
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
@@ -101,6 +102,8 @@ def find_job(module: ModuleType, kind: str) -> Job[Any, Any] | None:
 
 def check_found(job: Job[Any, Any]) -> None:
     """Refuse, when a worker starts, a job that does not stand where it was declared."""
+    if job.module == "__mp_main__":
+        raise BadInput("it starts a worker, which only the program itself is to do")
     module = sys.modules.get(job.module)
     found = None if module is None else find_job(module, job.kind)
     if found is None or found.app is not job.app:

@@ -34,10 +34,6 @@ RELEASE = Release()
 CANCELLED = Release()  # its handler was cancelled; whether it is released the next step decides
 
 
-class SettledByItself(Outcome, frozen=True, gc=False):
-    """What the job's own transaction has told the store."""
-
-
 class Run:
     """One lease. It is the lane that slots run: a keyed one is run job after job, the jobs of an
     open one side by side.
@@ -47,9 +43,8 @@ class Run:
     """
 
     __slots__ = (
-        "_all_settled", "_jobs", "claimed_at", "has_begun", "is_fresh", "is_keyed",
-        "is_lost", "is_passed", "kept_until", "lease", "left", "outcomes", "owed", "runs",
-        "settling", "started",
+        "_all_settled", "_jobs", "claimed_at", "has_begun", "is_fresh", "is_keyed", "is_lost",
+        "kept_until", "lease", "left", "outcomes", "owed", "runs", "settled_elsewhere", "started",
     )  # fmt: skip
     keeps_slot: ClassVar[bool] = True  # what was claimed can all start soon
 
@@ -68,13 +63,14 @@ class Run:
             for job in backwards:
                 self._jobs[runs.attempts[job.kind].place].append(job)
         self.started: dict[int, LeasedJob] = {}  # by position
-        self.settling: set[int] = set()  # positions of those that their own transaction settles
+        self.settled_elsewhere: dict[int, Verdict] = {}  # by position: what a job's own transaction
+        # tells the store, from shortly before its commit
         self.outcomes: list[Outcome] = []  # that no step has seen
         self.left = len(backwards)  # jobs without an outcome that a step has seen
         self.owed = 0  # outcomes that a step has seen and the store has not taken
         self.is_fresh = False  # whether the next step knows that there are outcomes
         self.is_lost = False  # it is someone else's now
-        self.has_begun = self.is_passed = False  # a slot passed over it, and no other comes
+        self.has_begun = False
         self._all_settled: asyncio.Event | None = None  # made by who waits for it
 
     @property
@@ -82,29 +78,17 @@ class Run:
         """Whether nobody else can have its jobs yet."""
         return not self.is_lost and lease_now() <= self.kept_until
 
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """How many jobs are to run on the loop and on threads; of a lane, whether its head is."""
-        if not self.is_keyed:
-            return len(self._jobs[ON_LOOP]), len(self._jobs[ON_THREAD])
-        return (1, 0) if self.runs.place_of(self._jobs[0][-1]) == ON_LOOP else (0, 1)
-
     # What slots ask
 
     def next(self, place: int) -> LeasedJob | None:
-        """Take the next job that may start: none under a lease that has run out, for somebody else
-        may be at it by now; what does not start is given back by the next step.
+        """Take the next job that may start. If none may, for somebody else may be at it by now or
+        the worker stops, all that has not started is given back.
         """
-        jobs, runs = self._jobs[place], self.runs
+        jobs = self._jobs[place]
         if not jobs:
             return None
-        if not runs.may_start(self):
-            if self.is_keyed and self.has_begun:
-                self._release_rest()
-                runs.note(self)
-            else:
-                self.is_passed = True
-                runs.give_back_now()
+        if not self.runs.may_start(self):
+            self._release()
             return None
         job = jobs.pop()
         self.started[job.position] = job
@@ -123,68 +107,77 @@ class Run:
         self, job: LeasedJob, outcome: Outcome | None, error: BaseException | None
     ) -> int | None:
         """Take in what became of a job. From any thread."""
-        if outcome is None:  # an attempt raises nothing else
+        if (settled := self.settled_elsewhere.get(job.position)) is not None:
+            outcome = _settled_elsewhere(job, settled, outcome)
+        elif outcome is None:  # an attempt raises nothing else
             outcome = Outcome(job, CANCELLED)
-        elif outcome.verdict is not PLAINLY_DONE:
-            self.runs.volume.add(chars_of(outcome))
-        if self.is_keyed:
-            with self.runs.slots.lock:  # what is behind it is released after it
-                place = self._note(job, outcome) and self._place_of_next(outcome)
-        else:
-            place = None
+        if not self.is_keyed:
             self._note(job, outcome)
-        self.runs.note(self)
-        return place
+            return None
+        with self.runs.slots.lock:  # what is behind it is released after it
+            return self._place_of_next(outcome) if self._note(job, outcome) else None
 
     def _note(self, job: LeasedJob, outcome: Outcome) -> bool:
         """Note an outcome; False if nobody asks for it, for the job was lost, or given up."""
         if self.started.pop(job.position, None) is None:
-            self.runs.volume.add(-chars_of(outcome))
             return False
+        if outcome.verdict is not PLAINLY_DONE and job.position not in self.settled_elsewhere:
+            self.runs.volume.add(chars_of(outcome))
         self.outcomes.append(outcome)
+        self.runs.note(self)
         return True
 
     def _place_of_next(self, outcome: Outcome) -> int | None:
         """Return where a lane goes on. It does not after what is not done, or what took long."""
-        jobs, runs = self._jobs[0], self.runs
+        jobs, attempts = self._jobs[0], self.runs.attempts
         if type(outcome.verdict) is not Done:
             jobs.clear()  # the store gives them back
         if not jobs:
             return None
-        attempts = runs.attempts.get(jobs[-1].kind)  # None: a job of another app, behind ours
-        if attempts is None or outcome.seconds >= SLOW_SECONDS:
-            self._release_rest()
+        if jobs[-1].kind not in attempts or outcome.seconds >= SLOW_SECONDS:  # another app's
+            self._release()
             return None
-        return attempts.place
+        return attempts[jobs[-1].kind].place
 
-    def _release_rest(self) -> None:
-        """Give back a lane's jobs: to release the first gives back those behind it."""
-        self.outcomes.append(Outcome(self._jobs[0][-1], RELEASE))
-        self._jobs[0].clear()
+    def _release(self) -> int:
+        """Give back what has not started; return how many jobs. With ``Slots.lock`` held.
+
+        Nothing behind a job of a lane that runs: the end of that decides.
+        """
+        if self.is_keyed and self.started:
+            return 0
+        # In a lane, to release the head gives back the rest.
+        jobs = self._jobs[0][-1:] if self.is_keyed else [*self._jobs[0], *self._jobs[1]]
+        count = len(self._jobs[0]) if self.is_keyed else len(jobs)
+        for one in self._jobs:
+            one.clear()
+        if jobs:
+            self.outcomes += [Outcome(job, RELEASE) for job in jobs]
+            self.runs.note(self)
+        return count
 
     # What a step and an attempt do
 
+    def start(self) -> None:
+        """Let slots run it."""
+        slots = self.runs.slots
+        if self.is_keyed:
+            slots.add(self, self.runs.attempts[self._jobs[0][-1].kind].place)
+            return
+        for place in (ON_LOOP, ON_THREAD):
+            if self._jobs[place]:
+                slots.add(self, place, len(self._jobs[place]))
+
     def give_back(self) -> int:
-        """Release what has not started; return how many jobs. A lane that has begun does it itself,
-        behind the job that runs.
-        """
+        """Give back what has not started; return how many jobs."""
         with self.runs.slots.lock:
-            if self.is_keyed and self.started:
-                return 0
-            jobs = self._jobs[0] if self.is_keyed else [*self._jobs[0], *self._jobs[1]]
-            outcomes = [Outcome(job, RELEASE) for job in jobs]
-            for one in self._jobs:
-                one.clear()
-        self.is_passed = False
-        # In a lane, to release the head gives back the rest.
-        self.outcomes += outcomes[-1:] if self.is_keyed else outcomes
-        if outcomes:
-            self.runs.note(self)
-        return len(outcomes)
+            return self._release()
 
     def give_up(self, verdict: Verdict) -> None:
         """Say what becomes of jobs that still run, without waiting for their ends."""
         for position in list(self.started):
+            if position in self.settled_elsewhere:
+                continue
             job = self.started.pop(position, None)
             if job is not None:
                 self.outcomes.append(Outcome(job, verdict))
@@ -200,19 +193,29 @@ class Run:
 
     def lose(self) -> tuple[int, list[LeasedJob]]:
         """Let nothing more of it start, and ask for no ends. Return how many jobs are lost, and
-        which of them run. Of what has ended, or is being settled, the store decides.
+        which of them run. Of what has ended, or is settled elsewhere, the store decides.
         """
         with self.runs.slots.lock:
             lost = sum(map(len, self._jobs[: 1 if self.is_keyed else 2]))
             for jobs in self._jobs:
                 jobs.clear()
         self.is_lost = True
-        running = [job for one, job in list(self.started.items()) if one not in self.settling]
-        running = [job for job in running if self.started.pop(job.position, None) is not None]
+        running = [
+            job
+            for position, job in list(self.started.items())
+            if position not in self.settled_elsewhere
+            and self.started.pop(position, None) is not None
+        ]
         lost += len(running)
         self.left -= lost
         self._tell_settled()
         return lost, running
+
+    def to_tell(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Return the outcomes that no transaction of a job has told the store."""
+        if not self.settled_elsewhere:
+            return outcomes
+        return [one for one in outcomes if one.job.position not in self.settled_elsewhere]
 
     def settled(self, outcomes: int) -> None:
         """Note that the store has taken outcomes, or will not have them."""
@@ -222,7 +225,7 @@ class Run:
     async def all_settled(self) -> None:
         """Wait until the store knows of every job of a lane that has ended."""
         while self.is_keyed and not self.is_lost:
-            if not self.owed and all(type(one) is SettledByItself for one in self.outcomes):
+            if not (self.owed or self.to_tell(self.outcomes)):
                 return
             self._all_settled = asyncio.Event()
             await self._all_settled.wait()
@@ -260,9 +263,9 @@ class Runs:
         self.ends = Ends(self)
         self.stop = Stop.RUN
         self.in_hand = 0  # jobs that have not ended, as far as a step has seen
-        self.gives_back = False  # something is not to start
         self._all: set[Run] = set()
         self._fresh: deque[Run] = deque()  # with outcomes that no step has seen
+        self._is_roused = False  # the next step, to look at those
 
     def __bool__(self) -> bool:
         """Whether there is any lease."""
@@ -278,14 +281,6 @@ class Runs:
         self.in_hand += run.left
         return run
 
-    def start(self, run: Run) -> None:
-        """Let slots run a lease."""
-        on_loop, on_threads = run.waiting
-        if on_loop:
-            self.slots.add(run, ON_LOOP, on_loop)
-        if on_threads:
-            self.slots.add(run, ON_THREAD, on_threads)
-
     def may_start(self, run: Run) -> bool:
         """Whether a job of a lease may start now."""
         return (
@@ -295,26 +290,18 @@ class Runs:
             and lease_now() <= run.kept_until
         )
 
-    def place_of(self, job: LeasedJob) -> int | None:
-        """Return where a job runs; None if it is of another app, behind a head of ours."""
-        attempts = self.attempts.get(job.kind)
-        return None if attempts is None else attempts.place
-
     def note(self, run: Run) -> None:
         """Have the next step look at what has ended. From any thread."""
         if not run.is_fresh:
             run.is_fresh = True
             self._fresh.append(run)
-            if len(self._fresh) == 1:  # else it was roused already
+            if not self._is_roused:  # of two threads that come at once, both may be first
+                self._is_roused = True
                 self.queues.rouse()
-
-    def give_back_now(self) -> None:
-        """Have the next step give back what is not to start. From any thread."""
-        self.gives_back = True
-        self.queues.rouse()
 
     def collect(self) -> list[tuple[Run, list[Outcome]]]:
         """Take in what has ended since the last step."""
+        self._is_roused = False  # first: whoever ends from here on rouses once more
         found = []
         for _ in range(len(self._fresh)):
             run = self._fresh.popleft()
@@ -331,12 +318,11 @@ class Runs:
 
     def settlement(self, run: Run, outcomes: list[Outcome]) -> Settlement | None:
         """Return what the store is to be told; None if it knows it all."""
-        told = [one for one in outcomes if type(one) is not SettledByItself]
+        told = run.to_tell(outcomes)
         if not told:
-            self.forget_ended(run)
             return None
         if not run.is_keyed:
-            told.sort(key=attrgetter("job.position"))
+            told = sorted(told, key=attrgetter("job.position"))
         run.owed += len(told)
         return Settlement(run.lease, told)
 
@@ -377,11 +363,13 @@ class Runs:
                 run.keep(asked_at, until)
 
 
-def settled_by_itself(outcome: Outcome, verdict: Verdict) -> Outcome:
+def _settled_elsewhere(job: LeasedJob, verdict: Verdict, ended: Outcome | None) -> Outcome:
     """Return the outcome of a job whose own transaction has settled it, whatever came after."""
-    if type(outcome.verdict) is not Done:
-        log_after_done(outcome.job.kind, outcome.job.id, outcome.verdict)
-    return SettledByItself(outcome.job, verdict, outcome.seconds)
+    if ended is None:  # it was cancelled
+        return Outcome(job, verdict)
+    if type(ended.verdict) is not Done:
+        log_after_done(job.kind, job.id, ended.verdict)
+    return Outcome(job, verdict, ended.seconds)
 
 
 def _name(lease: Lease) -> tuple[int, int | None]:

@@ -10,6 +10,7 @@ from contextvars import copy_context
 from time import monotonic, perf_counter
 
 from inturn.executor.slots import Slots
+from inturn.log import log_waits_for_suspect
 from inturn.model import bounds
 from inturn.model.errors import StoreError
 from inturn.model.lane import QueueSettings
@@ -21,10 +22,10 @@ from inturn.worker.heartbeat import lease_now
 from inturn.worker.prefetch import Prefetch
 from inturn.worker.queues import QueuesServed
 from inturn.worker.record import Record
-from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs, SettledByItself
+from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs
 from inturn.worker.settle_buffer import SettleBuffer, chars_of
 from inturn.worker.stop import STILL_RUNS, STOP_NOW_SECONDS, Stop
-from inturn.worker.suspects import Suspects
+from inturn.worker.suspects import EMPTY_SECONDS, Suspects
 
 POLL_SECONDS = 2.0
 
@@ -105,7 +106,7 @@ class Steps:
         assert self.slots is not None
         busy = self.slots.running + self.slots.waiting
         limited, free = self._served.limited, max(0, self._concurrency - busy)
-        # What has a place in a queue with limits is to start at once.
+        # A job claimed from a queue with limits takes one of its places, so it must start at once.
         passed_over = () if free else limited
         queue = suspects.queue(now, is_empty=is_empty) or self.queues.next(passed_over)
         if queue is None or not (wanted := self.prefetch.wanted(runs.in_hand, busy)):
@@ -134,7 +135,8 @@ class Steps:
         claimed_at = monotonic()
         runs = [self.runs.take(claim, claimed_at, kept_until) for claim in claims]
         if is_suspect and not was_empty:
-            self.suspects.found(wish.queue, now)
+            if self.suspects.found(wish.queue, now):
+                log_waits_for_suspect(wish.queue, EMPTY_SECONDS)
             runs[0].give_back()
             return
         if is_suspect:
@@ -145,7 +147,7 @@ class Steps:
         if was_empty:
             self._busy_since = perf_counter()
         for run in runs:
-            self.runs.start(run)
+            run.start()
         self._see_turn(len(payloads), perf_counter())
 
     def _see_turn(self, jobs: int, began: float) -> None:
@@ -176,17 +178,16 @@ class Steps:
         for run, outcomes in self.runs.collect():
             for at, outcome in enumerate(outcomes):
                 verdict = outcome.verdict
-                if verdict is PLAINLY_DONE and type(outcome) is Outcome:
+                if verdict is PLAINLY_DONE:
                     ran += 1
                     continue
                 if verdict is CANCELLED:
                     outcome = outcomes[at] = self._cancelled(outcome)
-                elif type(outcome) is SettledByItself:
-                    self._record.outcome(outcome)
-                    self._look_again(verdict)
                 chars += chars_of(outcome)
                 ran += type(verdict) is not Release
             ended += len(outcomes)
+            if run.settled_elsewhere:
+                self._settled_elsewhere(run, outcomes)
             settlement = self.runs.settlement(run, outcomes)
             if settlement is not None:
                 self.buffer.add(run, settlement)
@@ -200,6 +201,13 @@ class Steps:
             self.prefetch.ended(ran, now - self._busy_since)  # not what was only given back
             self.prefetch.returned(ran, chars)
             self._busy_since = now
+
+    def _settled_elsewhere(self, run: Run, outcomes: list[Outcome]) -> None:
+        """Take in what the jobs' own transactions have told the store."""
+        for outcome in outcomes:
+            if outcome.job.position in run.settled_elsewhere:
+                self._record.outcome(outcome)
+                self._look_again(outcome.verdict)
 
     def _cancelled(self, outcome: Outcome) -> Outcome:
         """Decide what becomes of a cancelled job: its handler did it, unless the worker stops."""
@@ -250,13 +258,12 @@ class Steps:
     def _give_back(self, now: float) -> None:
         """Give back what will not start: soon, or at all."""
         runs = self.runs
-        if not (runs.stop >= Stop.FINISH or runs.gives_back or now >= self._gives_back_at):
+        if not (runs.stop >= Stop.FINISH or now >= self._gives_back_at):
             return
-        runs.gives_back = False
         self._gives_back_at = now + SLOW_SECONDS / 2
         count = 0
         for run in runs:
-            if run.is_passed or not runs.may_start(run):
+            if not runs.may_start(run):
                 run.give_back()
             elif run.claimed_at <= now - SLOW_SECONDS and not (run.is_keyed and run.has_begun):
                 count += run.give_back()

@@ -124,7 +124,7 @@ class Worker:
     async def begun(self) -> AsyncIterator[None]:
         """Call the start hooks and beat for the first time, to ``work`` inside; then end it all.
 
-        Raises what keeps the store from being used at all. One that is away is asked again.
+        Raises what keeps the store from being used at all. A store that is away is tried again.
         """
         if self._loop is not None:
             raise WorkerSpent(self.name)
@@ -135,7 +135,7 @@ class Worker:
             await self._learn(store)
             stack.push_async_callback(self._end_background)
             self._background.start()
-            stack.push_async_exit(self.app.hooks.part)
+            stack.push_async_exit(self.app.hooks.stop)
             await self.app.hooks.start()
             stack.push_async_callback(self._children.stop)
             await self._children.start()
@@ -290,8 +290,8 @@ class Worker:
             self.stop()
             return True
         self._has_looked, self.steps.has_claimed = True, False
-        store = await self.app.lend()
-        self.steps.take_back(await store.reclaim())  # no sweep may have come since leases ran out
+        # No sweep may have come since leases ran out.
+        self.steps.take_back(await self.runs.store.reclaim())
         return True
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -100,7 +102,7 @@ class SqliteStore(Store):
         """Connect. A new or empty file is migrated; one that needs migrating is refused."""
         if self._writer is not None:
             return
-        connection, *readers = await asyncio.to_thread(self._open_all)
+        connection, *readers = await _on_own_thread(self._open_all)
         reading = None if self.is_private else self._open_reading
         self._waiters = Waiters(self._clock, reading)
         self._writer = Writer(connection, self.path, self._clock, self._waiters.look)
@@ -119,14 +121,14 @@ class SqliteStore(Store):
                 part.close()
 
         # In one go, and for sure: whoever is cancelled here does not come back.
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, close_all))
+        await _on_own_thread(close_all)
 
     async def migrate(self, schemas: Iterable[Schema] = ()) -> int:
         """Make the engine's tables and those of applications, or bring them to their versions."""
         schemas = listed("schemas", schemas)
         if self._writer is not None:
             return await self._writer.run(partial(migrate.migrate, schemas=schemas))
-        return await asyncio.to_thread(self._migrate_closed, schemas=schemas)
+        return await _on_own_thread(partial(self._migrate_closed, schemas=schemas))
 
     async def versions(self) -> dict[str, int]:
         """Return the version of each owner's tables."""
@@ -353,6 +355,23 @@ class SqliteStore(Store):
                 connection.close()
             raise
         return opened
+
+
+async def _on_own_thread(work: Callable[[], Result]) -> Result:
+    """Do what blocks on a thread of its own, to its end: those of the loop's pool may be taken for
+    ever, by a handler's calls that never return. It does not keep the process from ending.
+    """
+    ended: Future[Result] = Future()
+    ended.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            ended.set_result(work())
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=run, name="inturn file", daemon=True).start()
+    return await asyncio.wrap_future(ended)
 
 
 def _its_own_only() -> StoreError:
