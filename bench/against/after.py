@@ -1,7 +1,8 @@
 """How long jobs that wait for others hold up the work they wait for, on PostgreSQL.
 
 1,000 jobs and 10,000, leased two by two over 20 connections, are settled while one job waits for
-all of them; 10,000 steps in 100 layers, each after three of the layer before, go through one worker's turns.
+all of them; 10,000 steps in 100 layers, each after three of the layer before, go through the turns
+of one worker.
 """
 
 from __future__ import annotations

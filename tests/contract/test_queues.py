@@ -144,17 +144,16 @@ async def test_a_large_queue_is_bounded_too(store: Store, is_aside: bool) -> Non
         store,
         *(job(queue="mail", key=str(key), delay_seconds=delay_seconds) for key in range(1_500)),
     )
-    batch = jobs(100, queue="mail", key="hot")
     for _ in range(5):
-        await enqueue(store, *batch)
+        await enqueue(store, *jobs(100, queue="mail", key="hot"))
     with pytest.raises(QueueFull) as full:
-        await enqueue(store, *batch)
+        await store.enqueue(jobs(100, queue="mail", key="hot"))
     assert full.value.depth == 2_000
     await settle(store, done(await claim(store, 100, queue="mail")))
     async with asyncio.timeout(60):  # until what was settled is counted
         while True:
             with suppress(QueueFull):
-                await enqueue(store, *batch)
+                await enqueue(store, *jobs(100, queue="mail", key="hot"))
                 break
 
 
