@@ -22,7 +22,7 @@ with leased as (
     select s.queue, sum(s.jobs)::bigint as starts
     from inturn.start s
     join inturn.queue q on q.name = s.queue
-    where s.started_at > $1 - make_interval(secs => q.rate_seconds) group by s.queue
+    where s.started_at > $1 - inturn.rate_window(q.rate_seconds) group by s.queue
 ), dead as (
     select queue, count(*) as dead from inturn.dead group by queue
 )
