@@ -138,7 +138,7 @@ async def advance_gate(connection: Connection, queue: str) -> Gate:
     return Gate(
         round=row["round"],
         advanced=row["advanced"],
-        unfinished=row["unfinished"],
+        unfinished=row["unfinished"] > 0,
         exhausted=row["exhausted"],
     )
 

@@ -175,14 +175,13 @@ def advance_gate(connection: sqlite3.Connection, now: Micros, queue: str) -> Gat
     if row is None:
         raise UnknownQueue(queue)
     arguments = {"queue": queue, "gate": row.gate, "halts": row.on_dead == "halt"}
-    unfinished: int = connection.execute(query("unfinished"), arguments).fetchone()[0]
-    if unfinished:
-        return Gate(round=row.gate, advanced=False, unfinished=unfinished, exhausted=False)
+    if connection.execute(query("unfinished"), arguments).fetchone()[0]:
+        return Gate(round=row.gate, advanced=False, unfinished=True, exhausted=False)
     following: int | None = connection.execute(query("next_round"), arguments).fetchone()[0]
     if following is None:
-        return Gate(round=row.gate, advanced=False, unfinished=0, exhausted=True)
+        return Gate(round=row.gate, advanced=False, unfinished=False, exhausted=True)
     connection.execute("update queue set gate = ? where name = ?", (following, queue))
-    return Gate(round=following, advanced=True, unfinished=0, exhausted=False)
+    return Gate(round=following, advanced=True, unfinished=False, exhausted=False)
 
 
 ROWS_TOGETHER = 2_000
