@@ -106,7 +106,8 @@ language plpgsql as $$
 begin
     if not exists (
         select from inturn.depth d
-        where d.queue = p_queue and d.counted_at > clock_timestamp() - make_interval(secs => p_seconds)
+        where d.queue = p_queue
+          and d.counted_at > clock_timestamp() - make_interval(secs => p_seconds)
     ) and current_setting('transaction_isolation') = 'read committed'
         and current_setting('transaction_read_only') = 'off'
         and has_table_privilege('inturn.depth', 'insert')
