@@ -147,7 +147,7 @@ async def _rate(name: str, url: str, seconds: float) -> Row:
         ratio=used,
         bar=RATE_BAR,
         note=note,
-        broke=most > RATE,
+        broke=max(most, handlers) > RATE,
         measured={"used": used, "most": most, "handlers": handlers},
     )
 

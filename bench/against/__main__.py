@@ -30,7 +30,8 @@ SECONDS_MAX = 900
 class Measure:
     """A program of this folder, where it runs, and how many times as fast each row shall be.
 
-    A row of ``rates`` is better when it is more; any other row is a time.
+    A row of ``rates`` is better when it is more; any other row is a time. ``within`` names two rows
+    of one run, and how many times the second the first may be.
     """
 
     name: str
@@ -38,7 +39,10 @@ class Measure:
     bars: dict[str, Bar]
     stores: tuple[str, ...] = ("sqlite", "postgres")
     rates: bool = True
+    within: tuple[tuple[str, str, float], ...] = ()
 
+
+LOOKS = ("queues()", "an enqueue with depth_max", "advance_gate")
 
 MEASURES = (
     Measure(
@@ -73,11 +77,15 @@ MEASURES = (
         "after",
         "after.py",
         {
-            "postgres the same while one job waits for all": Bar(2.0),
+            "postgres 1,000 while one job waits for all": Bar(2.0),
             "postgres 10,000 steps in 100 layers": Bar(1.33),
         },
         stores=("postgres",),
         rates=False,
+        within=(
+            ("1,000 while one job waits for all", "1,000 leased jobs settled", 2.5),
+            ("10,000 while one job waits for all", "1,000 while one job waits for all", 12.0),
+        ),
     ),
     Measure(
         "lanes",
@@ -89,6 +97,7 @@ MEASURES = (
         },
         stores=("postgres",),
         rates=False,
+        within=tuple((f"{look}, 100,000 lanes", f"{look}, 1,000 lanes", 1.5) for look in LOOKS),
     ),
     Measure(
         "pushes",
@@ -161,6 +170,18 @@ def _rows(
                 ratio=mine / theirs if measure.rates else theirs / mine,
                 bar=measure.bars.get(f"{store} {name}", Bar(0.95, counts=False)),
                 measured={"ours": ours, "old": old},
+            )
+        )
+    for name, of, most in measure.within:
+        ratios = [one[name] / one[of] for one in found["ours"]]
+        rows.append(
+            Row(
+                name=f"{store} {name}",
+                ours=f"{statistics.median(ratios):.2f}x",
+                reference=of,
+                ratio=statistics.median(ratios),
+                bar=Bar(at_most=most),
+                measured={"ratios": ratios},
             )
         )
     return rows

@@ -1,7 +1,8 @@
 """How long jobs that wait for others hold up the work they wait for, on PostgreSQL.
 
-1,000 jobs, leased two by two over 20 connections, are settled while one job waits for all of them;
-10,000 steps in 100 layers, each after three of the layer before, go through one worker's turns.
+1,000 jobs and 10,000, leased two by two over 20 connections, are settled while one job waits for
+all of them; 10,000 steps in 100 layers, each after three of the layer before, go through the turns
+of one worker.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
 
-LEASED = 1_000
+LEASED = (1_000, 10_000)
 CONNECTIONS = 20
 LAYERS = 100
 STEPS = 100
 
 
-async def settled(store: Any, queue: str, *, is_awaited: bool) -> float:
+async def settled(store: Any, queue: str, leased: int, *, is_awaited: bool) -> float:
     """Lease jobs two by two, settle them, and return how long that took, in milliseconds."""
-    await store.enqueue([NewJob(kind="k", queue=queue) for _ in range(LEASED)])
+    await store.enqueue([NewJob(kind="k", queue=queue) for _ in range(leased)])
     claims: list[Any] = []
 
     async def claim() -> None:
@@ -79,11 +80,15 @@ async def main(url: str) -> dict[str, float]:
     store = connect(f"{url}?connections_max={CONNECTIONS}")
     await store.migrate()
     await store.open()
-    found = {
-        "1,000 leased jobs settled": await settled(store, "alone", is_awaited=False),
-        "the same while one job waits for all": await settled(store, "awaited", is_awaited=True),
-        "10,000 steps in 100 layers": await stepped(store),
-    }
+    found: dict[str, float] = {}
+    for leased in LEASED:
+        found[f"{leased:,} leased jobs settled"] = await settled(
+            store, f"alone {leased}", leased, is_awaited=False
+        )
+        found[f"{leased:,} while one job waits for all"] = await settled(
+            store, f"awaited {leased}", leased, is_awaited=True
+        )
+    found["10,000 steps in 100 layers"] = await stepped(store)
     await store.close()
     return found
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from inturn.cli.jobs import _why
+from inturn.cli.jobs import _not_kept, _why
 from inturn.cli.text import short_id
 from inturn.model import worker_events
 from inturn.model.job import AttemptError, NewJob
@@ -219,6 +220,13 @@ def test_a_dead_job_is_listed_with_its_last_error_and_not_with_how_often_it_fail
     assert _why("failed 3 times, the last time: ValueError: no cents", [error]) == error.error
     assert _why("what it waits for was dropped", [error]) == "what it waits for was dropped"
     assert _why(None, []) == ""
+
+
+def test_a_dead_job_says_how_many_errors_were_not_kept() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    error = AttemptError(attempt=14, at=at, worker="w", error="boom", number=14)
+    assert _not_kept([error]) == ["13 earlier ones were not kept"]
+    assert _not_kept([msgspec.structs.replace(error, number=1)]) == _not_kept([]) == []
 
 
 # Lanes and queues

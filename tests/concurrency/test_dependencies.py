@@ -15,6 +15,7 @@ import pytest
 from inturn.model.job import JobState, NewJob
 from inturn.model.lane import QueueSettings
 from inturn.policy.settlement import Settlement
+from inturn.store.postgres.sql import called
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import ISOLATIONS, Opening
 from tests.concurrency.support import (
@@ -22,6 +23,7 @@ from tests.concurrency.support import (
     done,
     drain,
     enqueue,
+    ids,
     job,
     quickly,
     state,
@@ -125,6 +127,39 @@ async def test_what_it_waits_for_is_cancelled_before_the_commit(
     await open_one.commit()
     assert await drain(store, "later") == []
     assert await state(store, later) is JobState.DEAD
+
+
+async def test_a_settle_that_stays_open_holds_up_only_what_waits_for_its_jobs(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """Be they more than are looked at together. (000-01)"""
+    first, second = await enqueue(store, job("a"), job("b"))
+    [one], [other] = await claim(store, 1), await claim(store, 1)
+    async with store.transaction() as transaction:
+        await transaction.settle([Settlement.done(one)], worker="w1")
+        await enqueue(store, *(after(first) for _ in range(1_500)))
+        open_one = await producer()
+        [later] = await open_one.enqueue(after(second))
+        await done(store, [other])
+        await open_one.commit()
+        assert ids(await quickly(claim(store, queue="later"))) == [later]
+
+
+async def test_a_leased_job_that_somebody_has_holds_up_no_other_wait(
+    store: PostgresStore, producer: Opening
+) -> None:
+    """One job waits for three, of which one is being settled."""
+    first = await enqueue(store, job("a"), job("b"), job("c"))
+    claims = [(await claim(store, 1))[0] for _ in first]
+    await enqueue(store, after(*first))
+    someone = await producer()
+    await someone.connection.execute(
+        "select from inturn.lease where token = $1 for update", claims[1].lease.token
+    )
+    async with store.transaction() as transaction:
+        await transaction.execute(called("select inturn.recheck(1000, clock_timestamp())"))
+        fresh = await transaction.execute("select on_job from inturn.waits where fresh")
+    assert fresh == [(first[1],)]
 
 
 async def test_settles_producers_and_claims_race_and_nothing_is_stranded(

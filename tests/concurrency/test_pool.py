@@ -19,6 +19,7 @@ from inturn.store.address import connect
 from inturn.store.postgres import group_commit
 from inturn.store.postgres.enqueue import enqueue as enqueue_verb
 from inturn.store.postgres.pool import Connection
+from inturn.store.postgres.sql import FUNCTIONS
 from inturn.store.postgres.store import PostgresStore
 from tests.concurrency.producer import Opening
 from tests.concurrency.support import claim, done, drain, enqueue, ids, job, quickly
@@ -205,6 +206,24 @@ async def test_a_user_without_rights_is_told_so(stranger: str) -> None:
     with pytest.raises(NoRights, match="Grant the user"):
         await store.migrate()
     await store.close()
+
+
+@pytest.mark.parametrize("is_session_read_only", [False, True])
+async def test_a_user_who_may_only_read_sees_large_queues(
+    stranger: str, database: str, store: PostgresStore, is_session_read_only: bool
+) -> None:
+    rights = "all" if is_session_read_only else "select"
+    with psycopg.connect(database, autocommit=True) as connection:
+        for schema in ("inturn", FUNCTIONS):
+            connection.execute(f"grant usage on schema {schema} to stranger")
+            connection.execute(f"grant {rights} on all tables in schema {schema} to stranger")
+        connection.execute(
+            f"alter role stranger set default_transaction_read_only = {is_session_read_only}"
+        )
+    await store.enqueue([job(str(key)) for key in range(1_200)])
+    async with opened(stranger) as reader:
+        [queue] = await quickly(reader.queues())
+    assert (queue.waiting, queue.lanes) == (1_200, 1_200)
 
 
 async def test_a_user_with_rights_on_the_schema_may_do_all_a_worker_does(

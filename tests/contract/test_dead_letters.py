@@ -126,6 +126,22 @@ async def test_a_dead_letter_keeps_its_job_and_every_error(
 
 
 @KEYS
+async def test_a_dead_letter_says_how_many_of_its_errors_were_not_kept(
+    store: Store, clock: ManualClock, key: str | None
+) -> None:
+    """Failures that do not count as attempts are errors, too. (001-09)"""
+    await enqueue(store, job(key=key, attempts_max=23))
+    for number in range(1, 26):
+        failed = fail(await claim_one(store), delay=1, error=f"boom {number}", counted=number > 2)
+        await settle(store, failed)
+        clock.advance(1)
+    [letter] = (await store.dead_letters()).rows
+    assert letter.attempts == 23
+    assert [error.error for error in letter.errors] == [f"boom {n}" for n in range(6, 26)]
+    assert [error.number for error in letter.errors] == [*range(6, 26)]
+
+
+@KEYS
 async def test_retrying_a_dead_letter_twice_runs_it_once(
     store: Store, other_store: Store, key: str | None
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -60,6 +61,21 @@ async def test_two_programs_that_say_different_things_of_a_queue_do_not_undo_eac
     await store.declare({"orders": {"running_max": 2}})
     await other_store.declare({"orders": {"on_dead": "halt"}})
     assert (await store.settings())["orders"] == QueueSettings()
+
+
+async def test_changes_made_at_the_same_time_all_hold(store: Store, other_store: Store) -> None:
+    """Two programs that start, and a person who sets one thing by hand."""
+    for number in range(10):
+        queue = f"orders {number}"
+        await asyncio.gather(
+            store.declare({queue: {"running_max": 2}}),
+            other_store.declare({queue: {"on_dead": "halt"}}),
+            store.configure(queue, {"depth_max": 9}),
+            other_store.configure(queue, {"keep_done_seconds": 60.0}),
+        )
+        assert (await store.settings())[queue] == QueueSettings(
+            running_max=2, on_dead=OnDead.HALT, depth_max=9, keep_done_seconds=60.0
+        )
 
 
 @pytest.mark.parametrize(

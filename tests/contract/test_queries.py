@@ -10,10 +10,11 @@ import pytest
 import pytest_asyncio
 
 from inturn.model.clock import ManualClock
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, ConstraintBroken
 from inturn.model.ids import new_id
 from inturn.store.address import connect
 from inturn.store.queries import SLICE_BYTES, Query
+from inturn.store.schema import EngineName, written_for
 from inturn.store.store import Store
 from tests.contract.support import enqueue, job, run_all
 from tests.shop import ADD_ITEM, ADD_ITEMS, ITEMS, SCHEMA, SELL, SOLD_BEFORE, Counted, Item, Size
@@ -53,6 +54,18 @@ async def test_rows_come_back_as_they_were_given(store: Store) -> None:
     assert (found.sold_at, found.size) == (NOON, Size.LARGE)
     assert await store.read(SOLD_BEFORE, until=NOON) == [Counted(0)]
     assert await store.read(SOLD_BEFORE, until=NOON + timedelta(microseconds=1)) == [Counted(2)]
+
+
+async def test_an_id_is_the_same_in_a_statement_and_in_a_query(
+    store: Store, store_kind: str
+) -> None:
+    [one] = items(1)
+    await add(store, one)
+    engine: EngineName = "sqlite" if store_kind == "sqlite" else "postgres"
+    place = "?" if store_kind == "sqlite" else "$1"
+    statement = written_for(f"select name from shop.item where id = {place}", ["shop"], engine)
+    async with store.transaction() as t:
+        assert await t.execute(statement, one.id) == [(one.name,)]
 
 
 async def test_now_is_the_time_of_the_store_unless_it_is_given(
@@ -166,8 +179,13 @@ async def test_a_row_that_is_not_of_its_type_is_told(store: Store) -> None:
 async def test_what_the_database_says_of_a_query_is_told(store: Store) -> None:
     one = items(1)[0]
     await add(store, one)
-    with pytest.raises(Exception, match=r"(?i)unique"):
+    with pytest.raises(ConstraintBroken, match=r"(?i)'add_item'\): .*unique"):
         await add(store, one)
+    with pytest.raises(ConstraintBroken, match=r"(?i)not.null"):
+        async with store.transaction() as t:
+            await t.run(ADD_ITEM, id=new_id(), name=None, size=one.size, sold_at=None)
+    with pytest.raises(BadInput, match=r"cannot run .*'all_notes'\): .*note"):
+        await store.read(Query("tests.contract.notes", "all_notes"))  # its tables are not made
     with pytest.raises(BadInput, match=r"(?i)cannot run .*'add_items'\): .*json"):
         async with store.transaction() as t:
             await t.run(ADD_ITEMS, rows="no JSON")

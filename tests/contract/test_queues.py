@@ -5,6 +5,8 @@ Promise P16 of ARCHITECTURE.md.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -131,6 +133,28 @@ async def test_a_full_queue_refuses_and_says_how_full_it_is(store: Store) -> Non
     await enqueue(store, job(queue="mail"))
     with pytest.raises(QueueFull):
         await store.enqueue([job(queue="mail")])
+
+
+@pytest.mark.parametrize("is_aside", [False, True], ids=["in lanes", "delayed"])
+async def test_a_large_queue_is_bounded_too(store: Store, is_aside: bool) -> None:
+    """Past a thousand lanes, or delayed jobs, PostgreSQL counts no more than once a second."""
+    await store.configure("mail", QueueSettings(depth_max=2_000))
+    delay_seconds = 60.0 if is_aside else 0.0
+    await enqueue(
+        store,
+        *(job(queue="mail", key=str(key), delay_seconds=delay_seconds) for key in range(1_500)),
+    )
+    for _ in range(5):
+        await enqueue(store, *jobs(100, queue="mail", key="hot"))
+    with pytest.raises(QueueFull) as full:
+        await store.enqueue(jobs(100, queue="mail", key="hot"))
+    assert full.value.depth == 2_000
+    await settle(store, done(await claim(store, 100, queue="mail")))
+    async with asyncio.timeout(60):  # until what was settled is counted
+        while True:
+            with suppress(QueueFull):
+                await enqueue(store, *jobs(100, queue="mail", key="hot"))
+                break
 
 
 @pytest.mark.parametrize("wanted", [JobState.BLOCKED, JobState.SCHEDULED, JobState.RETRYING])

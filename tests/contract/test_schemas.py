@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -13,7 +14,14 @@ from inturn.model.clock import ManualClock
 from inturn.model.errors import BadInput, SchemaMissing, SchemaTooNew
 from inturn.store import schema as schemas
 from inturn.store.address import connect
-from inturn.store.schema import Migration, Schema, in_order, migrations_of, written_for
+from inturn.store.schema import (
+    Migration,
+    Schema,
+    in_order,
+    migrations_of,
+    read_migrations,
+    written_for,
+)
 from inturn.store.store import Store
 from tests.contract.support import enqueue, is_postgres, job, raw
 
@@ -48,6 +56,20 @@ def program_of(version: int) -> Iterator[None]:
             patch.setattr(f"inturn.store.{engine}.migrate.migrations_of", older)
         patch.setattr("inturn.store.postgres.store.migrations_of", older)
         yield
+
+
+@pytest.mark.parametrize("name", ["1_orders.sql", "001_orders.sql", "0001_orders.SQL", "0001.sql"])
+def test_a_migration_that_is_named_otherwise_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("select 1")
+    with pytest.raises(BadInput, match=rf"{name} .* 0001_name\.sql"):
+        read_migrations(tmp_path)
+
+
+def test_migrations_that_are_nowhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no folder"):
+        read_migrations(tmp_path / "gone")
+    with pytest.raises(BadInput, match="no package 'gone'"):
+        migrations_of(Schema("orders", "gone"), "sqlite")
 
 
 async def write(store: Store, columns: str = "job, body", values: str = "'a', 'b'") -> None:

@@ -321,7 +321,7 @@ async def test_depth_and_age_are_read_from_lanes_and_never_by_counting_jobs(
 ) -> None:
     now = await store.now()
     async with counted(connection) as touched:
-        await connection.fetch(query("queues"), now)
+        await connection.fetch(query("queues"), now, [])
     assert touched.seq_scans["job"] == 0
     assert touched.rows("job") <= 10_000  # one look a lane whose head is not waiting, at most
     assert touched.rows("lane") <= 120_000  # each once

@@ -337,7 +337,7 @@ def _fields(view: JobView, result: str | None) -> list[tuple[str, Cell]]:
         ("timeout", seconds_text(job.timeout_seconds)),
         ("payload", plain(job.payload)),
         ("result", plain(result or "")),
-        ("errors", "\n".join(map(_error, view.errors))),
+        ("errors", "\n".join([*_not_kept(view.errors), *map(_error, view.errors)])),
     ]
 
 
@@ -369,6 +369,12 @@ def _progress(view: JobView) -> str:
     return plain(f"{made.fraction:.0%} {made.note}".rstrip() + f", at {time_text(made.at)}")
 
 
+def _not_kept(errors: Sequence[AttemptError]) -> list[str]:
+    """Say how many errors came before those that were kept, if any did."""
+    earlier = errors[0].number - 1 if errors else 0
+    return [f"{earlier:,} earlier ones were not kept"] if earlier else []
+
+
 def _error(error: AttemptError) -> str:
     where = f"attempt {error.attempt}, {time_text(error.at)}, on {error.worker}"
     trace = "" if error.traceback is None else f"\n{error.traceback}"
@@ -398,7 +404,7 @@ def _dead_cells(letter: DeadLetter, now: datetime) -> tuple[Cell, ...]:
         name_text(job.key),
         age(letter.died_at, now),
         str(letter.attempts),
-        _why(letter.reason, letter.errors),
+        "; ".join([_why(letter.reason, letter.errors), *_not_kept(letter.errors)]),
     )
 
 

@@ -154,13 +154,7 @@ def set_(
         if value is not None
     }
 
-    async def changed(store: Store) -> QueueSettings:
-        known = {status.name: status.settings for status in await store.queues()}
-        settings = msgspec.structs.replace(known.get(queue, QueueSettings()), **changes)
-        await store.configure(queue, settings)
-        return settings
-
-    settings = session.run(changed)
+    settings = session.run(lambda store: store.configure(queue, changes))
     session.answer(
         {"queue": queue} | msgspec.structs.asdict(settings),
         fields([("queue", name_text(queue)), *_fields(settings)]),

@@ -45,6 +45,7 @@ InturnError
     ├── StoreUnavailable      cannot be reached, or went away
     ├── StoreBusy             locked by someone else for too long
     ├── StoreFull             the disk is full
+    ├── ConstraintBroken      a query of your own broke a constraint of its table
     ├── StoreReplaced         its file was deleted or replaced while it was open
     ├── SchemaMissing         no tables yet
     ├── SchemaTooNew          made by a newer inturn
@@ -70,6 +71,7 @@ from inturn.model.full_errors import (
     ShardFull as ShardFull,
 )
 from inturn.model.store_errors import (
+    ConstraintBroken as ConstraintBroken,
     NoRights as NoRights,
     SchemaMissing as SchemaMissing,
     SchemaTaken as SchemaTaken,

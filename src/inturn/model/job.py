@@ -103,13 +103,15 @@ UNFINISHED = [one for one in JobState if one not in (JobState.DONE, JobState.CAN
 class AttemptError(msgspec.Struct, frozen=True, kw_only=True):
     """One failed attempt: which, when, on which worker, what went wrong, and where.
 
-    A job keeps its last 20; ``traceback`` is kept of the first of these and of the last.
+    A job keeps its last 20; ``traceback`` is kept of the first of these and of the last. ``number``
+    counts all errors of the job, so one less than the first kept one's were not kept.
     """
 
     attempt: int
     at: datetime
     worker: str
     error: str
+    number: int = 1
     traceback: str | None = None  # None as well: nothing of the handler's own was on the stack
 
 

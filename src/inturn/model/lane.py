@@ -113,5 +113,5 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
     round: int  # the highest open round
     advanced: bool
-    unfinished: int  # jobs of open rounds that keep it where it is
+    unfinished: bool  # jobs of open rounds keep it where it is
     exhausted: bool  # nothing unfinished, and no later round waits

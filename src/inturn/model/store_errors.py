@@ -23,6 +23,10 @@ class StoreFull(StoreError):
     """There is no room left where the store keeps its data. Nothing was stored."""
 
 
+class ConstraintBroken(StoreError):
+    """A row that a query of an application writes breaks a constraint of its table."""
+
+
 class StoreReplaced(StoreError):
     """The store's file was deleted, or replaced by another, while it was open."""
 

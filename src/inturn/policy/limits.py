@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from inturn.model import bounds
 from inturn.model.lane import QueueSettings
 
@@ -22,6 +24,15 @@ def limit_reached(settings: QueueSettings, *, running: int, starts: int) -> str 
     return None
 
 
+def rate_window_seconds(rate_seconds: float) -> float:
+    """Return how long a start counts: a little longer than the time of its rate.
+
+    A handler starts a moment after its claim. Without this the late ones of a burst and all of the
+    next would share a window, as an API that counts requests sees it.
+    """
+    return rate_seconds + min(0.25, 0.04 * rate_seconds)
+
+
 def changed_settings(written: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings to write: what is declared otherwise than it was last written.
 
@@ -35,6 +46,11 @@ def changed_settings(written: Mapping[str, Any], declared: Mapping[str, Any]) ->
     if changed.keys() & {"rate", "rate_seconds"}:  # two halves of one number
         changed |= {name: declared[name] for name in ("rate", "rate_seconds")}
     return changed
+
+
+def with_changes(settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
+    """Return a queue's settings with some of them changed."""
+    return msgspec.convert(msgspec.structs.asdict(settings) | dict(changes), QueueSettings)
 
 
 def come_back_seconds(excess: int, *, settled: int, within_seconds: float) -> int:

@@ -256,7 +256,8 @@ class App(ExtensibleApp):
         - ``suspects``: "again" runs jobs whose worker died again at once, beside others;
         - ``running_max``: how many run at once, over all workers;
         - ``rate``: how many start in a time, over all workers: ``(50, "5m")``;
-        - ``depth_max``, ``lane_depth_max``: how many jobs it holds, and how many of one key;
+        - ``depth_max``, ``lane_depth_max``: how many jobs it holds, and how many of one key; on
+          PostgreSQL concurrent producers may pass it by what they submit within a second;
         - ``keep_done``, ``aging``: as ``inturn queues set`` has them, in seconds or as "7d";
         - ``local``: only workers that name it claim from it.
 

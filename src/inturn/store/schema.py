@@ -27,6 +27,7 @@ _NAMES = re.compile(
     r"|(?<![\w.])(?P<owner>[a-z][a-z0-9]*)\.(?P<name>[a-z_]\w*)",
     re.DOTALL | re.IGNORECASE,
 )
+_MIGRATION = re.compile(r"\d{4}_\w+\.sql")
 _OLDEST = re.compile(r"^-- oldest version that still works: (\d+)$", re.MULTILINE)
 
 
@@ -91,9 +92,15 @@ class Migration(NamedTuple):
 
 def read_migrations(folder: Traversable) -> list[Migration]:
     """Return the migrations of a folder, in order; files with the same number are one."""
+    if not folder.is_dir():
+        raise BadInput(f"there is no folder {folder}, where the migrations should be.")
     texts: dict[int, str] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sql"):
+        if file.name.lower().endswith(".sql"):
+            if not _MIGRATION.fullmatch(file.name):
+                raise BadInput(
+                    f"{file.name} in {folder} is no name of a migration: 0001_name.sql is."
+                )
             number = int(file.name[:4])
             texts[number] = texts.get(number, "") + file.read_text(encoding="utf-8")
     if list(texts) != list(range(1, len(texts) + 1)):
@@ -107,7 +114,13 @@ def read_migrations(folder: Traversable) -> list[Migration]:
 @cache
 def migrations_of(schema: Schema, engine: EngineName) -> list[Migration]:
     """Return an application's migrations, as an engine runs them."""
-    folder = files(schema.package).joinpath("migrations", engine)
+    try:
+        folder = files(schema.package).joinpath("migrations", engine)
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"there is no package {schema.package!r}, which {schema.owner!r} names for its "
+            f"migrations: {error}."
+        ) from error
     return [
         one._replace(text=written_for(one.text, owners_of(schema.package), engine))
         for one in read_migrations(folder)

@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from inturn.model import bounds
 from inturn.model.admissible import (
     check_by,
@@ -297,11 +299,20 @@ class Store(Reads):
 
     # Operators: queues and lanes
 
-    async def configure(self, queue: str, settings: QueueSettings) -> None:
-        """Set how a queue behaves, making it if need be."""
+    async def configure(
+        self, queue: str, settings: QueueSettings | Mapping[str, Any]
+    ) -> QueueSettings:
+        """Set how a queue behaves, making it if need be; return its settings.
+
+        ``settings``: all of them, or those to change by name, as ``{"depth_max": 100}``.
+        """
         check_name("queue", queue, bounds.QUEUE_CHARS_MAX)
-        check_settings(settings)
-        await self._configure(queue, settings)
+        if isinstance(settings, QueueSettings):
+            check_settings(settings)
+            settings = msgspec.structs.asdict(settings)
+        else:
+            check_declared(settings)
+        return await self._configure(queue, settings)
 
     async def settings(self) -> dict[str, QueueSettings]:
         """Return how every queue behaves: one small row each, whatever is in it."""

@@ -124,7 +124,7 @@ class AdvancesTooEarly(Broken):
     async def advance_gate(self, queue: str) -> Gate:
         [(gate,)] = await self.sql(f"select gate from queue where name = '{queue}'")
         round = await self.store.open_gate(queue, gate + 1)
-        return Gate(round=round, advanced=True, unfinished=0, exhausted=False)
+        return Gate(round=round, advanced=True, unfinished=False, exhausted=False)
 
 
 class ClaimsBeforeDue(Broken):

@@ -85,13 +85,10 @@ def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
             f"the store's URL, and at the server's pg_hba.conf."
         )
     if state == "42501":
-        return NoRights(
-            f"PostgreSQL refused: {error}. Grant the user usage on schema inturn and rights on "
-            f"its tables, sequences and functions, or let its owner run `inturn store migrate`."
-        )
+        return no_rights(error)
     if state in ("42P01", "42883", "3F000"):
         return SchemaMissing(
-            f"the database has no tables of this inturn ({error}). "
+            f"the database has no tables, or no functions, of this inturn ({error}). "
             f"Run `inturn store migrate` or call `migrate()` once."
         )
     if state == "25P02":
@@ -116,6 +113,14 @@ def _translated(error: asyncpg.PostgresError, is_under_way: bool) -> Exception:
     if state.startswith("40") or state == "23505":
         return error  # these belong to whoever owns the transaction
     return StoreError(f"PostgreSQL said: {error} (SQLSTATE {state}).")
+
+
+def no_rights(error: BaseException) -> NoRights:
+    """Return what is raised when a user may not do what the store does."""
+    return NoRights(
+        f"PostgreSQL refused: {error}. Grant the user usage on schema inturn and rights on "
+        f"its tables, sequences and functions, or let its owner run `inturn store migrate`."
+    )
 
 
 def is_crossed(error: asyncpg.PostgresError) -> bool:

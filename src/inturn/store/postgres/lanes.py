@@ -14,7 +14,7 @@ import msgspec
 from inturn.model.errors import NotHalted, QueueInUse, UnknownJob, UnknownLane, UnknownQueue
 from inturn.model.job import JobState
 from inturn.model.lane import Gate, QueueSettings
-from inturn.policy.limits import changed_settings
+from inturn.policy.limits import changed_settings, with_changes
 from inturn.store.postgres.pool import Connection
 from inturn.store.postgres.sql import called, query
 from inturn.store.postgres.status import settings_of
@@ -27,23 +27,38 @@ RANK_LOOKS = 20
 RANK_PAUSE_SECONDS = 0.05
 
 
-async def configure(connection: Connection, queue: str, settings: QueueSettings) -> None:
-    """Set how a queue behaves."""
+async def configure(
+    connection: Connection, queue: str, given: Mapping[str, Any], *, is_declared: bool = False
+) -> QueueSettings:
+    """Change some of a queue's settings, making it if need be; return all of them.
+
+    Of what code declares, that is what it says otherwise than it last did.
+    """
+    await connection.execute(query("make_queues"), [queue])
     async with connection.transaction():
         row = await connection.fetchrow(
             "select * from inturn.queue where name = $1 for update", queue
         )
-        before = None if row is None else settings_of(row)
-        await connection.execute(query("configure"), queue, *msgspec.structs.astuple(settings))
-    if settings.is_limited or (before is not None and before.is_limited):
+        before = settings_of(row)
+        declared = msgspec.json.decode(row["declared"], type=dict[str, Any])
+        changes = changed_settings(declared, given) if is_declared else given
+        settings = with_changes(before, changes)
+        written = msgspec.json.encode(declared | dict(given) if is_declared else declared)
+        values = msgspec.structs.astuple(settings)
+        await connection.execute(query("configure"), queue, *values, written.decode())
+    if settings.is_limited or before.is_limited:
+        # As the queue is now: another may have changed it since.
         await connection.execute(
-            called("select inturn.set_limits($1, $2, $3)"),
+            called(
+                "select inturn.set_limits("
+                "name, num_nonnulls(running_max, rate) > 0, rate is not null) "
+                "from inturn.queue where name = $1"
+            ),
             queue,
-            settings.is_limited,
-            settings.rate is not None,
         )
-    if before is not None and before.aging_seconds != settings.aging_seconds:
+    if before.aging_seconds != settings.aging_seconds:
         await _rank_again(connection, queue)
+    return settings
 
 
 async def declarations(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -55,16 +70,7 @@ async def declarations(connection: Connection) -> dict[str, dict[str, Any]]:
 async def declare(connection: Connection, declared: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the settings that code says, where it says other than it last did."""
     for queue, settings in sorted(declared.items()):
-        await connection.execute(query("make_queues"), [queue])
-        row = await connection.fetchrow("select * from inturn.queue where name = $1", queue)
-        written = msgspec.json.decode(row["declared"], type=dict[str, Any])
-        changed = changed_settings(written, settings)
-        await configure(connection, queue, msgspec.structs.replace(settings_of(row), **changed))
-        await connection.execute(
-            "update inturn.queue set declared = $2 where name = $1",
-            queue,
-            msgspec.json.encode(written | dict(settings)).decode(),
-        )
+        await configure(connection, queue, settings, is_declared=True)
 
 
 async def drop_queue(connection: Connection, queue: str) -> bool:
@@ -132,7 +138,7 @@ async def advance_gate(connection: Connection, queue: str) -> Gate:
     return Gate(
         round=row["round"],
         advanced=row["advanced"],
-        unfinished=row["unfinished"],
+        unfinished=row["unfinished"] > 0,
         exhausted=row["exhausted"],
     )
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from inturn.model.admissible import shown
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, SchemaMissing
 from inturn.model.job import NewJob, Ticket
 from inturn.store.postgres.enqueue import ACCEPT_TYPES, accept_arguments
-from inturn.store.postgres.faults import accepted_before, own_error
+from inturn.store.postgres.faults import accepted_before, no_rights, own_error
 from inturn.store.postgres.sql import query
 
 Driver = Literal["psycopg", "sqlalchemy", "django"]
@@ -72,7 +72,8 @@ def _driver(connection: Any) -> Driver:
     for one in type(connection).__mro__:
         root = one.__module__.partition(".")[0]
         for driver in DRIVERS:
-            if root == driver:
+            needed = "execute" if driver == "sqlalchemy" else "cursor"
+            if root == driver and hasattr(connection, needed):
                 return driver
     raise BadInput(
         f"the connection must be one of asyncpg's, psycopg's, SQLAlchemy's or Django's, in your "
@@ -133,6 +134,13 @@ def _told(error: BaseException) -> BaseException:
     state = getattr(diag or cause, "sqlstate", None) or ""
     if state == "23505":
         return accepted_before()
+    if state in ("3F000", "42P01", "42883"):
+        return SchemaMissing(
+            f"this connection is on a database without inturn's tables, or without the functions "
+            f"of this version ({cause}). Run `inturn store migrate` there, or use another."
+        )
+    if state == "42501":
+        return no_rights(cause)
     if not state.startswith("IT"):
         return error
     if diag is None:  # asyncpg, below SQLAlchemy

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, ConstraintBroken
 from inturn.store.postgres.pool import Connection
 from inturn.store.queries import Query, Row, decode, statement
 
@@ -21,7 +21,11 @@ async def run(
     values = found.values(query, {"now": now, **given} if "now" in found.parameters else given)
     try:
         rows = await connection.fetch(found.text, *values.values())
-    except (asyncpg.PostgresSyntaxError, asyncpg.UndefinedColumnError, asyncpg.DataError) as error:
+    except asyncpg.IntegrityConstraintViolationError as error:
+        raise ConstraintBroken(f"PostgreSQL refuses a row of {query}: {error}.") from error
+    except (asyncpg.SyntaxOrAccessError, asyncpg.DataError) as error:
+        if isinstance(error, asyncpg.InsufficientPrivilegeError):
+            raise
         raise BadInput(f"PostgreSQL cannot run {query}: {error}.") from error
     return decode(query, list(rows[0].keys()) if rows else [], rows)
 

@@ -17,8 +17,11 @@ from inturn.store.postgres.sql import FUNCTIONS, query
 
 async def queues(connection: Connection, now: datetime) -> list[QueueStatus]:
     """Return every queue's settings, depth and oldest age, by name."""
-    await connection.execute(query("recount"))
-    return [_queue_status(row) for row in await connection.fetch(query("queues"), now)]
+    rows = await connection.fetch(query("queues"), now, [])
+    if large := [row["name"] for row in rows if row["many"]]:
+        await connection.execute(query("recount"), large)
+        rows = await connection.fetch(query("queues"), now, large)
+    return [_queue_status(row) for row in rows]
 
 
 async def lanes(

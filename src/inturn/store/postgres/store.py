@@ -240,8 +240,8 @@ class PostgresStore(Store):
 
     # Operators
 
-    async def _configure(self, queue: str, settings: QueueSettings) -> None:
-        await self._pool.run(lambda connection: lanes.configure(connection, queue, settings))
+    async def _configure(self, queue: str, changes: Mapping[str, Any]) -> QueueSettings:
+        return await self._pool.run(lambda connection: lanes.configure(connection, queue, changes))
 
     async def settings(self) -> dict[str, QueueSettings]:
         """Return how every queue behaves."""

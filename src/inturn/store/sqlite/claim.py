@@ -11,6 +11,7 @@ import msgspec
 from inturn.model import bounds
 from inturn.model.job import LeasedJob
 from inturn.model.lease import Claim, Lease, Wish
+from inturn.policy.limits import rate_window_seconds
 from inturn.store.sqlite import dependents, lane_row
 from inturn.store.sqlite.lane_row import LaneRow, append
 from inturn.store.sqlite.queries import query
@@ -341,7 +342,7 @@ def _places(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> int
         statement = "select coalesce(sum(unsettled), 0) from lease where queue = ? and limited"
         left.append(queue.running_max - connection.execute(statement, (queue.name,)).fetchone()[0])
     if queue.rate is not None and queue.rate_seconds is not None:
-        since = now - micros_of_seconds(queue.rate_seconds)
+        since = now - micros_of_seconds(rate_window_seconds(queue.rate_seconds))
         left.append(queue.rate - queue.starts + _pass_starts(connection, queue.name, since))
     return max(0, min(left))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from inturn.model.errors import BadInput
+from inturn.model.errors import BadInput, ConstraintBroken
 from inturn.store.queries import Query, Row, decode, statement
 from inturn.store.sqlite.rows import Micros, micros, time_of
 
@@ -25,6 +25,8 @@ def run(
             values[name] = now
     try:
         cursor = connection.execute(found.text, values)
+    except sqlite3.IntegrityError as error:
+        raise ConstraintBroken(f"SQLite refuses a row of {query}: {error}.") from error
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise

@@ -10,7 +10,12 @@ import msgspec
 
 from inturn.model.errors import QueueInUse, UnknownQueue
 from inturn.model.lane import Gate, QueueSettings, QueueStatus
-from inturn.policy.limits import changed_settings, limit_reached
+from inturn.policy.limits import (
+    changed_settings,
+    limit_reached,
+    rate_window_seconds,
+    with_changes,
+)
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.rows import SECOND, Micros, micros_of_seconds, time_or_none
 
@@ -21,10 +26,11 @@ _COLUMNS = (
 
 
 def configure(
-    connection: sqlite3.Connection, now: Micros, queue: str, settings: QueueSettings
-) -> None:
-    """Set how a queue behaves, making it if need be."""
+    connection: sqlite3.Connection, now: Micros, queue: str, changes: Mapping[str, Any]
+) -> QueueSettings:
+    """Change some of a queue's settings, making it if need be; return all of them."""
     before = made_queue(connection, queue)
+    settings = with_changes(settings_of(before), changes)
     assigned = ", ".join(f"{name} = ?" for name in QueueSettings.__struct_fields__)
     statement = f"update queue set {assigned} where name = ?"
     connection.execute(statement, (*msgspec.structs.astuple(settings), queue))
@@ -32,6 +38,7 @@ def configure(
         _limit(connection, queue, settings)
     if settings.aging_seconds != before.aging_seconds:
         _rank_again(connection, queue, settings.aging_seconds)
+    return settings
 
 
 def _limit(connection: sqlite3.Connection, queue: str, settings: QueueSettings) -> None:
@@ -52,9 +59,7 @@ def declare(
         statement = "select declared from queue where name = ?"
         [written] = connection.execute(statement, (queue,)).fetchone()
         before = msgspec.json.decode(written, type=dict[str, Any])
-        settings_now = settings_of(made_queue(connection, queue))
-        changed = msgspec.structs.replace(settings_now, **changed_settings(before, settings))
-        configure(connection, now, queue, changed)
+        configure(connection, now, queue, changed_settings(before, settings))
         connection.execute(
             "update queue set declared = ? where name = ?",
             (msgspec.json.encode(before | dict(settings)).decode(), queue),
@@ -120,7 +125,7 @@ def reached(connection: sqlite3.Connection, now: Micros, queue: QueueRow) -> str
     statement = "select coalesce(sum(unsettled), 0) from lease where queue = ? and limited"
     [running] = connection.execute(statement, (queue.name,)).fetchone()
     statement = "select coalesce(sum(jobs), 0) from start where queue = ? and started_at > ?"
-    since = now - micros_of_seconds(queue.rate_seconds or 0.0)
+    since = now - micros_of_seconds(rate_window_seconds(queue.rate_seconds or 0.0))
     [starts] = connection.execute(statement, (queue.name, since)).fetchone()
     return limit_reached(settings_of(queue), running=running, starts=starts)
 
@@ -170,14 +175,13 @@ def advance_gate(connection: sqlite3.Connection, now: Micros, queue: str) -> Gat
     if row is None:
         raise UnknownQueue(queue)
     arguments = {"queue": queue, "gate": row.gate, "halts": row.on_dead == "halt"}
-    unfinished: int = connection.execute(query("unfinished"), arguments).fetchone()[0]
-    if unfinished:
-        return Gate(round=row.gate, advanced=False, unfinished=unfinished, exhausted=False)
+    if connection.execute(query("unfinished"), arguments).fetchone()[0]:
+        return Gate(round=row.gate, advanced=False, unfinished=True, exhausted=False)
     following: int | None = connection.execute(query("next_round"), arguments).fetchone()[0]
     if following is None:
-        return Gate(round=row.gate, advanced=False, unfinished=0, exhausted=True)
+        return Gate(round=row.gate, advanced=False, unfinished=False, exhausted=True)
     connection.execute("update queue set gate = ? where name = ?", (following, queue))
-    return Gate(round=following, advanced=True, unfinished=0, exhausted=False)
+    return Gate(round=following, advanced=True, unfinished=False, exhausted=False)
 
 
 ROWS_TOGETHER = 2_000

@@ -85,6 +85,8 @@ def with_error(kept: str | None, added: AttemptError) -> str:
     ``inturn.with_error``; the contract suite compares the two stores.
     """
     errors = errors_of(kept)
+    if errors:
+        added = msgspec.structs.replace(added, number=errors[-1].number + 1)
     if len(errors) > 1:
         errors = (*errors[:-1], msgspec.structs.replace(errors[-1], traceback=None))
     return msgspec.json.encode((*errors, added)[-bounds.ERRORS_MAX :]).decode()

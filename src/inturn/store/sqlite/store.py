@@ -226,8 +226,8 @@ class SqliteStore(Store):
 
     # Operators
 
-    async def _configure(self, queue: str, settings: QueueSettings) -> None:
-        await self._write(partial(queues.configure, queue=queue, settings=settings))
+    async def _configure(self, queue: str, changes: Mapping[str, Any]) -> QueueSettings:
+        return await self._write(partial(queues.configure, queue=queue, changes=changes))
 
     async def settings(self) -> dict[str, QueueSettings]:
         """Return how every queue behaves."""

@@ -172,7 +172,7 @@ def _within_savepoint(work: Work[Result], connection: sqlite3.Connection, now: M
 def _bound(argument: Any) -> Any:
     """Return an argument as the store keeps its like."""
     if isinstance(argument, UUID):
-        return argument.bytes
+        return str(argument)
     if isinstance(argument, datetime):
         return micros(argument)
     return argument

@@ -254,7 +254,9 @@ end $$;
 --
 -- Nothing here waits for a lock. Each wait is looked at by itself, so that a job which waits for
 -- many needs no moment in which all of them are quiet; and the job that waits is locked, so that of
--- two who take its last waits away the later one lets it in.
+-- two who take its last waits away the later one lets it in. Fresh waits are taken in the order of
+-- what is waited for. If somebody has all of what a slice waits for, the slice is passed over, with
+-- whatever else waits for the same jobs: an open settle holds up what waits for its own jobs alone.
 create or replace function inturn.recheck(p_waits_max integer, p_now timestamptz) returns integer
 language plpgsql
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
@@ -264,11 +266,18 @@ declare
         select l.job from (
             select a.job from inturn.admitting a limit 1000 for update skip locked) l
         order by l.job);
-    v_ons uuid[];   -- what is waited for …
-    v_jobs uuid[];  -- … and by which job
-    v_failures boolean[];  -- … and whether for its failure
-    v_held uuid[];
+    v_left_ons uuid[];  -- what is waited for of those …
+    v_left_jobs uuid[]; -- … and by which job
+    v_fresh_ons uuid[]; -- likewise, of a slice of fresh waits
+    v_fresh_jobs uuid[];
+    v_passed uuid := '00000000-0000-0000-0000-000000000000';
+    v_ons uuid[];       -- likewise, of those whose jobs are locked …
+    v_jobs uuid[];
+    v_failures boolean[];  -- … and whether for a failure
+    v_awaited uuid[];
+    v_waiting uuid[];
     v_quiet uuid[]; -- in their order, as are those below: they are found by binary search
+    v_held uuid[];
     v_done uuid[];
     v_never uuid[];
     v_failed uuid[];
@@ -276,42 +285,73 @@ declare
     v_spared uuid[];
 begin
     perform inturn.react_noted(p_waits_max, p_now);
-    select array_agg(distinct w.job) into v_jobs
+    select array_agg(l.on_job), array_agg(l.job) into v_left_ons, v_left_jobs
     from (
-        (select f.job from inturn.waits f
-         where f.fresh order by f.job, f.on_job limit p_waits_max)
-        union all
-        (select l.job
-         from unnest(v_left) d
-         cross join lateral (
-             select l.job from inturn.waits l
-             where l.on_job = d order by l.on_job, l.job limit p_waits_max) l
-         limit p_waits_max)
-    ) w;
-    v_held := array(
-        select k.id from inturn.blocked k where k.id = any(v_jobs) for update skip locked);
+        select l.on_job, l.job
+        from unnest(v_left) d
+        cross join lateral (
+            select l.on_job, l.job from inturn.waits l
+            where l.on_job = d order by l.on_job, l.job limit p_waits_max) l
+        limit p_waits_max
+    ) l;
+    for i in 1..10 loop
+        select array_agg(f.on_job order by f.on_job), array_agg(f.job order by f.on_job)
+        into v_fresh_ons, v_fresh_jobs
+        from (
+            select f.on_job, f.job from inturn.waits f
+            where f.fresh and f.on_job > v_passed
+            order by f.on_job, f.job limit p_waits_max
+        ) f;
+        v_quiet := null;
+        v_awaited := array(select distinct w.on_job from unnest(v_fresh_ons) w(on_job));
+        v_waiting := array(select distinct w.job from unnest(v_fresh_jobs || v_left_jobs) w(job));
+        if cardinality(v_awaited) < cardinality(v_waiting) then  -- the fewer are tried first
+            v_quiet := inturn.quiet(v_awaited);
+            v_waiting := array(
+                select f.job from unnest(v_fresh_ons, v_fresh_jobs) f(on_job, job)
+                where v_quiet[width_bucket(f.on_job, v_quiet)] = f.on_job
+                union
+                select unnest(v_left_jobs));
+        end if;
+        v_held := array(
+            select h.id
+            from unnest(array(
+                select k.id from inturn.blocked k where k.id = any(v_waiting)
+                for update skip locked)) h(id)
+            order by h.id);
+        if v_quiet is null and cardinality(v_held) > 0 then
+            v_quiet := inturn.quiet(v_awaited);
+        end if;
+        exit when v_quiet is null or cardinality(v_quiet) > 0
+            or v_fresh_ons is null or cardinality(v_fresh_ons) < p_waits_max;
+        v_passed := v_fresh_ons[p_waits_max];
+    end loop;
     -- Read once the jobs are locked: from now on nobody else takes their waits away.
     select array_agg(w.on_job), array_agg(w.job), array_agg(w.on_failure)
     into v_ons, v_jobs, v_failures
     from (
-        select w.on_job, w.job, w.on_failure
-        from unnest(v_held) h(job)
-        join inturn.waits w on w.job = h.job
-        where w.fresh or v_left[width_bucket(w.on_job, v_left)] = w.on_job
-        limit p_waits_max
-    ) w;
+        select * from unnest(v_fresh_ons, v_fresh_jobs)
+        union
+        select * from unnest(v_left_ons, v_left_jobs)
+    ) p(on_job, job)
+    cross join lateral (
+        select w.on_job, w.job, w.on_failure, w.fresh from inturn.waits w
+        where (w.on_job, w.job) >= (p.on_job, p.job) and (w.on_job, w.job) <= (p.on_job, p.job)
+        limit 1
+    ) w
+    where v_held[width_bucket(p.job, v_held)] = p.job
+      and (w.fresh or v_left[width_bucket(w.on_job, v_left)] = w.on_job);
     if v_jobs is not null then
-        v_quiet := inturn.quiet(array(select distinct w.on_job from unnest(v_ons) w(on_job)));
         select
             array_agg(q.job order by q.job) filter (where q.state = 'done'),
             array_agg(q.job order by q.job) filter (where q.state is null or q.state = 'cancelled'),
             array_agg(q.job order by q.job) filter (where q.state in ('dead', 'cancelled'))
         into v_done, v_never, v_failed
         from (
-            select s.job, case
-                when v_left[width_bucket(s.job, v_left)] = s.job then 'done' else s.state
-            end
-            from inturn.states(v_quiet, p_now) s
+            select unnest(v_left), 'done'
+            union
+            select s.job, s.state from inturn.states(v_quiet, p_now) s
+            where v_left[width_bucket(s.job, v_left)] is distinct from s.job
         ) q(job, state);
 
         -- Ranges of the primary key: with many waits of one job the planner, which knows of none

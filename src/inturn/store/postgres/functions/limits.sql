@@ -9,7 +9,7 @@ create or replace function inturn.places(
 ) language plpgsql set plans = by_index as $$
 declare
     v_starts bigint;
-    v_window interval := make_interval(secs => p_rate_seconds);
+    v_window interval := inturn.rate_window(p_rate_seconds);
 begin
     at := coalesce(p_now, clock_timestamp());
     places := inturn.running_places(p_queue, p_running_max);
@@ -43,6 +43,14 @@ begin
     end if;
     places := greatest(places, 0);
 end $$;
+
+-- How long a start counts: a little longer than the time of the rate. A handler starts a moment
+-- after its claim, and of two bursts the late ones of the first and all of the second would share a
+-- window.
+create or replace function inturn.rate_window(p_rate_seconds double precision) returns interval
+language sql immutable as $$
+    select make_interval(secs => p_rate_seconds + least(0.25, 0.04 * p_rate_seconds))
+$$;
 
 create or replace function inturn.running_places(p_queue text, p_running_max integer)
 returns bigint language sql as $$

@@ -39,6 +39,7 @@ create or replace function inturn.with_error(
             else coalesce(p_errors, '[]'::jsonb)
         end || jsonb_build_object(
             'attempt', p_attempt, 'at', p_at, 'worker', p_worker, 'error', p_error,
+            'number', coalesce((p_errors -> -1 ->> 'number')::integer, 0) + 1,
             'traceback', p_traceback) as errors
     )
     select case when jsonb_array_length(errors) <= 20 then errors else errors - 0 end

@@ -1,11 +1,6 @@
--- Set how a queue behaves, making it if need be.
-insert into inturn.queue (
-    name, on_dead, depth_max, lane_depth_max, keep_done_seconds, aging_seconds,
-    replay, suspects, running_max, rate, rate_seconds, local)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-on conflict (name) do update set
-    on_dead = excluded.on_dead, depth_max = excluded.depth_max,
-    lane_depth_max = excluded.lane_depth_max, keep_done_seconds = excluded.keep_done_seconds,
-    aging_seconds = excluded.aging_seconds, replay = excluded.replay,
-    suspects = excluded.suspects, running_max = excluded.running_max, rate = excluded.rate,
-    rate_seconds = excluded.rate_seconds, local = excluded.local
+-- Set how a queue behaves, and what code last said of it.
+update inturn.queue set
+    on_dead = $2, depth_max = $3, lane_depth_max = $4, keep_done_seconds = $5, aging_seconds = $6,
+    replay = $7, suspects = $8, running_max = $9, rate = $10, rate_seconds = $11, local = $12,
+    declared = $13
+where name = $1

@@ -8,7 +8,7 @@ select q.gate, q.paused_by, q.on_dead, q.depth_max, q.lane_depth_max, q.keep_don
                  where queue = q.name and limited), 0)::bigint as running,
        coalesce((select sum(jobs) from inturn.start
                  where queue = q.name
-                   and started_at > $5::timestamptz - make_interval(secs => q.rate_seconds)
+                   and started_at > $5::timestamptz - inturn.rate_window(q.rate_seconds)
                 ), 0)::bigint as starts,
        j.id as head, e.worker as head_worker, e.until as head_until,
        exists (select from inturn.worker w

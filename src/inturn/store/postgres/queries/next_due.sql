@@ -33,7 +33,7 @@ left join lateral (
     from inturn.queue r
     join inturn.limited l on l.queue = r.name and l.starts >= r.rate
     cross join lateral (
-        select min(s.started_at) + make_interval(secs => r.rate_seconds) as free_at
+        select min(s.started_at) + inturn.rate_window(r.rate_seconds) as free_at
         from inturn.start s where s.queue = r.name
     ) f
     where r.name = q.name and f.free_at > q.known_at

@@ -1,4 +1,4 @@
--- Every queue's settings, depth and oldest age, at the time $1.
+-- Every queue's settings, depth and oldest age, at the time $1; those of $2 were just recounted.
 -- Depth is read from lanes and tails and never by counting the log, so a million jobs in a few
 -- lanes cost as much as one. One statement, so one snapshot: a job on its way is seen in one place.
 with leased as (
@@ -22,7 +22,7 @@ with leased as (
     select s.queue, sum(s.jobs)::bigint as starts
     from inturn.start s
     join inturn.queue q on q.name = s.queue
-    where s.started_at > $1 - make_interval(secs => q.rate_seconds) group by s.queue
+    where s.started_at > $1 - inturn.rate_window(q.rate_seconds) group by s.queue
 ), dead as (
     select queue, count(*) as dead from inturn.dead group by queue
 )
@@ -34,10 +34,10 @@ select q.name, q.on_dead, q.depth_max, q.lane_depth_max, q.keep_done_seconds, q.
        coalesce(d.scheduled, 0) + coalesce(p.scheduled, 0) as scheduled,
        n.retrying + coalesce(p.retrying, 0) as retrying,
        coalesce(b.blocked, 0) as blocked, coalesce(x.dead, 0) as dead,
-       n.lanes, n.halted,
+       n.lanes, n.halted, n.many,
        least(n.oldest_at, u.oldest_at, p.oldest_at) as oldest_at
 from inturn.queue q
-cross join lateral inturn.lanes_counted(q.name, inturn.has_many_lanes(q.name)) n
+cross join lateral inturn.lanes_counted(q.name, q.name = any($2::text[])) n
 left join leased e on e.queue = q.name
 left join delayed d on d.queue = q.name
 left join due u on u.queue = q.name

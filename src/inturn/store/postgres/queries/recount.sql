@@ -1,2 +1,2 @@
--- Count anew what stands in the lanes of queues that have many.
-select inturn.recount(name) from inturn.queue where inturn.has_many_lanes(name)
+-- Count anew the large queues among $1 whose counts are older than a second.
+select inturn.recount(name, 1) from unnest($1::text[]) name

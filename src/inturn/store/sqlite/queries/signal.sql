@@ -9,7 +9,8 @@ select depth.woken,
                union all
                select min(ready_at) from lane where queue = :queue and ready_at is not null
                union all
-               select min(started_at) + cast(queue.rate_seconds * 1000000 as integer) from start
+               select min(started_at) + cast(1000000 * (queue.rate_seconds
+                   + min(0.25, 0.04 * queue.rate_seconds)) as integer) from start
                where queue = :queue and queue.starts >= queue.rate))),
        queue.paused_at is null and (
            exists (select 1 from lane where queue = :queue and rank_at is not null

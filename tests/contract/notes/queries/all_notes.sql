@@ -1,0 +1,2 @@
+-- Every note.
+select job from notes.note
