@@ -1,4 +1,4 @@
-"""A worker that is told to stop at once, or to stop when nothing is left, in this process."""
+"""A worker that is told to stop at once, in this process."""
 
 from __future__ import annotations
 
@@ -88,27 +88,6 @@ async def test_what_ends_while_it_is_cancelled_is_done(app: App) -> None:
     worker.stop_now()
     await running
     assert (await ticket.status()).state is JobState.DONE
-
-
-async def test_a_worker_stops_when_nothing_may_be_run_now(app: App) -> None:
-    ran: list[int] = []
-
-    @app.job(queue="a")
-    async def first(n: int) -> None:
-        ran.append(n)
-        if n < 5:
-            await second.submit(n + 1)
-
-    @app.job(queue="b")
-    async def second(n: int) -> None:
-        await first.submit(n + 1)
-
-    await first.submit(1)
-    later = await first.using(delay=3_600).submit(100)
-    async with asyncio.timeout(60):
-        await Worker(app).run(until_empty=True)
-    assert ran == [1, 3, 5]
-    assert (await later.status()).state is JobState.SCHEDULED
 
 
 async def test_listeners_hear_what_failed_and_what_died(app: App) -> None:

@@ -178,7 +178,6 @@ async def test_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_bus
 ) -> None:
     """(001-03)"""
     monkeypatch.setattr(suspects, "ASK_SECONDS", 0.1)
-    monkeypatch.setattr(suspects, "EMPTY_SECONDS", 0.1)
     ran: list[str] = []
 
     @app.job
@@ -188,7 +187,7 @@ async def test_a_suspect_runs_although_jobs_of_another_queue_keep_its_worker_bus
     @app.job(queue="busy")
     async def work() -> None:
         ran.append("work")
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.1)
 
     async def submit() -> None:
         while "suspect" not in ran:

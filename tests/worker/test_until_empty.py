@@ -1,4 +1,4 @@
-"""A worker that is to stop when nothing is left looks twice."""
+"""A worker that is to stop when nothing is left to run now."""
 
 from __future__ import annotations
 
@@ -8,10 +8,31 @@ from typing import Any
 
 import pytest
 
-from inturn.model.job import NewJob
+from inturn.model.job import JobState, NewJob
 from inturn.queue.app import App
 from inturn.worker.worker import Worker
 from tests.worker.conftest import run_out
+
+
+async def test_a_worker_stops_when_nothing_may_be_run_now(app: App) -> None:
+    ran: list[int] = []
+
+    @app.job(queue="a")
+    async def first(n: int) -> None:
+        ran.append(n)
+        if n < 5:
+            await second.submit(n + 1)
+
+    @app.job(queue="b")
+    async def second(n: int) -> None:
+        await first.submit(n + 1)
+
+    await first.submit(1)
+    later = await first.using(delay=3_600).submit(100)
+    async with asyncio.timeout(60):
+        await Worker(app).run(until_empty=True)
+    assert ran == [1, 3, 5]
+    assert (await later.status()).state is JobState.SCHEDULED
 
 
 async def test_what_came_while_it_looked_is_run_before_it_stops(

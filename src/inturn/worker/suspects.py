@@ -30,7 +30,7 @@ class Suspects:
     def __init__(self, queues: Iterable[str]) -> None:
         self._ask_at = dict.fromkeys(queues, 0.0)
         self._found: dict[str, None] = {}  # queues that have one, as far as is known; in turn
-        self._empties_until = 0.0  # it claims nothing, unless it is empty before
+        self._empties_until: float | None = None  # it claims nothing, unless it is empty before
         self._turn_at: float | None = None  # when the turn of the suspects began, while it lasts
         self._others_until = 0.0
         self.running: Run | None = None
@@ -41,7 +41,7 @@ class Suspects:
         self._found = {queue: None for queue in self._found if queue in self._ask_at}
 
     def blocks_claims(self, now: float, *, is_empty: bool, has_others: bool) -> bool:
-        """Whether nothing may be claimed now. ``has_others``: there may be other work."""
+        """Decide whether nothing may be claimed now. ``has_others``: there may be other work."""
         if self.running is not None:
             return True
         if self._turn_at is not None and now - self._turn_at >= TURN_SECONDS:
@@ -49,7 +49,13 @@ class Suspects:
             self._turn_at = None
         if is_empty and not has_others:
             self._others_until = 0.0
-        return bool(self._found) and not is_empty and now < self._empties_until
+        if not self._found or is_empty or self._empties_until is None:
+            return False
+        if now < self._empties_until:
+            return True
+        self._empties_until = None  # from now on it goes on for as long
+        self._ask_at = dict.fromkeys(self._ask_at, now + EMPTY_SECONDS)
+        return False
 
     def queue(self, now: float, *, is_empty: bool) -> str | None:
         """Return the queue that is to be asked before all others, if there is one.
@@ -71,7 +77,6 @@ class Suspects:
         is_first = not self._found
         self._found[queue] = None
         self._empties_until = now + EMPTY_SECONDS
-        self._ask_at = dict.fromkeys(self._ask_at, self._empties_until + EMPTY_SECONDS)
         return is_first
 
     def found_none(self, queue: str, now: float) -> None:
@@ -87,7 +92,7 @@ class Suspects:
         self.running = run
         if self._turn_at is None:
             self._turn_at = now
-        self._empties_until = 0.0
+        self._empties_until = None
         self._found.pop(queue, None)  # the other queues first
         self._found[queue] = None
         self._ask_at[queue] = 0.0
