@@ -335,8 +335,8 @@ async def test_a_connection_to_a_database_without_the_tables_is_told(
         else:
             url = make_url(postgres_url).set(drivername=scheme)
             engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-            with engine.begin() as connection:
-                send.using(connection=connection).submit_sync("a", "one")
+            with engine.begin() as begun:
+                send.using(connection=begun).submit_sync("a", "one")
 
     with pytest.raises(SchemaMissing, match="without inturn's tables"):
         await asyncio.to_thread(submit)
