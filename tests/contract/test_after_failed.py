@@ -270,7 +270,7 @@ async def test_explain_says_what_a_reaction_waits_for(store: Store) -> None:
     )
     await store.cancel(firsts[0], by="ann")
     assert await store.explain(reacts) == (
-        f"It is due, for {firsts[0]} is cancelled: the next claim puts it in line."
+        f"It is due: {firsts[0]} is cancelled. The next claim puts it in line."
     )
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from inturn.model.errors import BadInput, StoreError
+from inturn.model.errors import BadInput, SchemaMissing, StoreError
 from inturn.model.job import JobState
 from inturn.queue.app import App
 from inturn.queue.job import Job
@@ -335,6 +335,29 @@ async def test_what_is_no_connection_is_refused(app: App, send: Job[..., None]) 
         await send.using(connection="postgresql://").submit("a", "one")
     with pytest.raises(BadInput, match=r"asyncpg's, psycopg's"):
         await asyncio.to_thread(send.using(connection=3).submit_sync, "a", "one")
+    engine = sqlalchemy.create_engine("postgresql+psycopg://")
+    with pytest.raises(BadInput, match=r"asyncpg's, psycopg's"):
+        await asyncio.to_thread(send.using(connection=engine).submit_sync, "a", "one")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", None])
+async def test_a_connection_to_a_database_without_the_tables_is_told(
+    send: Job[..., None], postgres_url: str, scheme: str | None
+) -> None:
+    def submit() -> None:
+        if scheme is None:
+            with psycopg.connect(postgres_url) as connection, connection.cursor() as cursor:
+                with pytest.raises(BadInput, match=r"asyncpg's, psycopg's"):
+                    send.using(connection=cursor).submit_sync("a", "one")
+                send.using(connection=connection).submit_sync("a", "one")
+        else:
+            url = make_url(postgres_url).set(drivername=scheme)
+            engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+            with engine.begin() as begun:
+                send.using(connection=begun).submit_sync("a", "one")
+
+    with pytest.raises(SchemaMissing, match="without inturn's tables"):
+        await asyncio.to_thread(submit)
 
 
 async def test_a_sqlite_store_takes_no_connection() -> None:

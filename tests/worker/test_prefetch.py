@@ -13,8 +13,8 @@ import pytest
 from inturn.model.lease import Claim
 from inturn.policy.settlement import Settlement
 from inturn.queue.app import App
-from inturn.store.delegate import StoreDelegate
 from inturn.store.store import Store
+from inturn.testing.delegate import StoreDelegate
 from inturn.worker import prefetch
 from inturn.worker.worker import Worker
 from tests.worker.conftest import until, working

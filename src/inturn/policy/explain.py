@@ -128,7 +128,7 @@ def _blocked(facts: Facts) -> str:
     if facts.view.is_reaction:
         for one in facts.awaited:
             if one.state in (JobState.DEAD, JobState.CANCELLED):
-                return f"It is due, for {one.job} is {one.state}: the next claim puts it in line."
+                return f"It is due: {one.job} is {one.state}. The next claim puts it in line."
         jobs, all_done = (
             ("a job", "that is") if count == 1 else (f"one of {count:,} jobs", "all are")
         )

@@ -281,7 +281,7 @@ class Store(Reads):
     async def hold(self, duty: str, *, worker: str, seconds: float) -> bool:
         """Let one worker do a background duty, for so long; say whether this one may.
 
-        Who holds a duty prolongs that by asking again. Others may when the time is over, or when
+        Its holder prolongs that by asking again. Others may when the time is over, or when
         the holder has left.
         """
         check_name("duty", duty, bounds.KIND_CHARS_MAX)

@@ -16,9 +16,9 @@ from inturn.model.lease import Claim
 from inturn.policy.settlement import Outcome, Settlement
 from inturn.policy.verdict import Bury, Done, Retry
 from inturn.store.change import Change
-from inturn.store.delegate import StoreDelegate
 from inturn.store.store import Store
 from inturn.store.transaction import Transaction
+from inturn.testing.delegate import StoreDelegate
 
 if TYPE_CHECKING:
     _Verbs = Transaction

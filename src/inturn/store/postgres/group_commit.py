@@ -148,7 +148,7 @@ class Producer:
             self._start(self._send(group))
 
     def _next_group(self) -> list[Enqueue]:
-        """Take from those that wait what one statement holds, but for who was cancelled."""
+        """Take from those that wait what one statement holds, but for whoever was cancelled."""
         group: list[Enqueue] = []
         count = 0
         while self._waiting and count + len(self._waiting[0].jobs) <= JOBS_MAX:

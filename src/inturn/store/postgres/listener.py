@@ -35,8 +35,8 @@ class Listener:
     def hearing(self, queues: Collection[str]) -> Iterator[asyncio.Event]:
         """Set an event when one of the queues is notified, from this moment on.
 
-        Who waits again and again loses nothing in between: nothing is heard before the next begins,
-        unless something is awaited first.
+        A caller that waits again and again loses nothing in between: nothing is heard before the
+        next begins, unless something is awaited first.
         """
         woken = asyncio.Event()
         self._waiters[woken] = frozenset(queues)

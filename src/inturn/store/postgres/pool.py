@@ -40,7 +40,7 @@ class Working:
 
     def __init__(self) -> None:
         self._count = 0
-        self._quiet: asyncio.Event | None = None  # made by who waits for it
+        self._quiet: asyncio.Event | None = None  # made by whoever waits for it
 
     def __enter__(self) -> None:
         self._count += 1
@@ -271,9 +271,9 @@ class Pool:
                     raise
 
     async def apart(self, verb: Callable[[Connection], Awaitable[Answer]]) -> Answer:
-        """Run one verb on a connection outside the pool: for who holds one of the pool's, and might
-        wait for ever for a second. Goes on to its end when the caller is cancelled: a driver that
-        is interrupted while it connects leaves a noise in the log.
+        """Run one verb on a connection outside the pool: for whoever holds one of the pool's, and
+        might wait for ever for a second. Goes on to its end when the caller is cancelled: a
+        driver that is interrupted while it connects leaves a noise in the log.
         """
 
         async def attempt() -> Answer:

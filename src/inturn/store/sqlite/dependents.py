@@ -31,8 +31,8 @@ def awaited_in_run(
 
 
 def unblock(connection: sqlite3.Connection, now: Micros, done: Iterable[bytes]) -> None:
-    """Let in what waited for done jobs and now waits for no other: of all their waits a thousand,
-    so that the writer is held for a moment only. The rest is for ``recheck``.
+    """Let in what waited for done jobs and now waits for no other: a thousand of their waits at
+    most, so that the writer is held for a moment only. The rest is for ``recheck``.
     """
     room = WAITS_TOGETHER
     for on_job in done:

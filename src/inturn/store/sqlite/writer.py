@@ -146,7 +146,7 @@ class Writer:
         return turn
 
     def owned_turn(self) -> Turn | None:
-        """Return the turn that is held by the running task, or was by who started it, if it is."""
+        """Return the turn that is held by the running task, or was by its creator, or None."""
         turn = self._turn
         if turn is None or turn.is_ending or turn not in _held.get():
             return None

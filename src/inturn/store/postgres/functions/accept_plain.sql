@@ -8,8 +8,8 @@
 -- position before its first job.
 --
 -- p_soon: the jobs are of several producers, so it gives up soon: a tail that somebody's open
--- transaction holds may hold up the producers of its own key, and no others. Who is refused sends
--- each producer's jobs by themselves.
+-- transaction holds may hold up the producers of its own key, and no others. Whoever is
+-- refused sends each producer's jobs by themselves.
 create or replace function inturn.accept_plain(
     p_queues text[], p_keys text[], p_kinds text[], p_priorities integer[], p_rounds integer[],
     p_rounds_last integer[], p_counts integer[],

@@ -134,7 +134,7 @@ begin
 end $$;
 
 -- Of reactions, which are locked, cancel those that wait for nothing any more: nothing has failed.
--- Who waits for such a one to be done is buried, later: it may be in the hands of others.
+-- A job that waits for such a one to be done is buried, later: it may be in the hands of others.
 create or replace function inturn.spare(p_jobs uuid[], p_now timestamptz) returns void
 language plpgsql set plans = by_index as $$
 begin

@@ -114,8 +114,9 @@ begin
 end $$;
 
 -- Rouse lanes that jobs are being appended to: one that sleeps becomes claimable, and whoever waits
--- for work is notified where a lane had none. Called by who holds the lanes' tails, with the lanes
--- in order and the place of each in the other arrays; p_befores: the last position before.
+-- for work is notified where a lane had none. Called by whoever holds the lanes' tails, with
+-- the lanes in order and the place of each in the other arrays; p_befores: the last position
+-- before.
 --
 -- Right because it is a statement of its own: at "read committed" it sees what was committed before
 -- the tails were locked, and a lane that is active now cannot become inactive while its tail is

@@ -1,7 +1,7 @@
 -- Prolong leases; return those that are still held, and the tokens of those that were prolonged.
 -- One row a claim, however many lanes it has.
 --
--- A row that someone has locked is left as it is and counts as held. It is locked by who settles
+-- A row that someone has locked is left as it is and counts as held. It is locked by a settle
 -- under it, perhaps in a transaction that stays open for long, and then nobody takes it back, for
 -- reclaim passes over locked rows too; by a recheck, for a moment; or by a reclaim that is taking
 -- it back, which the next extend, or the fence of the settle, tells the worker. To wait instead

@@ -2,7 +2,7 @@
 -- it is not 0: nobody else claims from the queue until this transaction ends.
 --
 -- Looked at without the lock first, so that those who find no place do not stand in line for it.
--- Who holds the lock waits for nobody: a turn that has settled may wait for it.
+-- The holder of the lock waits for nobody: a turn that has settled may wait for it.
 create or replace function inturn.places(
     p_queue text, p_running_max integer, p_rate integer, p_rate_seconds double precision,
     p_now timestamptz, out places bigint, out at timestamptz
