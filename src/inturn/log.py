@@ -257,8 +257,7 @@ def log_waits_for_suspect(queue: str, seconds: float) -> None:
     """Say why a worker takes nothing although it has slots to spare."""
     logging.getLogger(WORKER).warning(
         "queue %r has a job that was in hand when its worker died, and is to run with nothing "
-        "beside it: until what runs here has ended, this worker takes nothing else for up to %g s "
-        "at a time",
+        "beside it: until what runs here has ended, this worker takes nothing new for up to %g s",
         queue,
         seconds,
     )

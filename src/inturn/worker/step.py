@@ -25,7 +25,7 @@ from inturn.worker.record import Record
 from inturn.worker.runs import CANCELLED, RELEASE, SLOW_SECONDS, Run, Runs
 from inturn.worker.settle_buffer import SettleBuffer, chars_of
 from inturn.worker.stop import STILL_RUNS, STOP_NOW_SECONDS, Stop
-from inturn.worker.suspects import EMPTY_SECONDS, Suspects
+from inturn.worker.suspects import Suspects
 
 POLL_SECONDS = 2.0
 
@@ -135,8 +135,7 @@ class Steps:
         claimed_at = monotonic()
         runs = [self.runs.take(claim, claimed_at, kept_until) for claim in claims]
         if is_suspect and not was_empty:
-            if self.suspects.found(wish.queue, now):
-                log_waits_for_suspect(wish.queue, EMPTY_SECONDS)
+            log_waits_for_suspect(wish.queue, self.suspects.found(wish.queue, now))
             runs[0].give_back()
             return
         if is_suspect:

@@ -10,8 +10,7 @@ ASK_SECONDS = 5.0
 """How often each queue is asked for a suspect, while it has none."""
 
 EMPTY_SECONDS = 5.0
-"""How long a busy worker claims nothing, so as to be empty for one it has found; then it goes on
-for as long before it asks again."""
+"""How long a busy worker claims nothing, the first time, so as to be empty for one it has found."""
 
 TURN_SECONDS = 5.0
 """How long suspects run, one after another, before other work has as long a turn."""
@@ -22,14 +21,16 @@ class Suspects:
 
     A suspect is never held while something else runs: should the worker die meanwhile, a crash
     would be counted against a job that was not running. So a busy worker gives back the one it
-    finds, and claims nothing until it is empty, or a few seconds are over. A suspect waits for as
-    long as jobs that take longer than that overlap. Suspects that run one after another leave other
-    work half of the time, as long as there is some.
+    finds, and claims nothing until it is empty, or a few seconds are over. Then other work goes on
+    for as long, and the next time it claims nothing for twice as long: however long jobs take, the
+    suspect runs in the end. Suspects that run one after another leave other work half of the time,
+    as long as there is some.
     """
 
     def __init__(self, queues: Iterable[str]) -> None:
         self._ask_at = dict.fromkeys(queues, 0.0)
         self._found: dict[str, None] = {}  # queues that have one, as far as is known; in turn
+        self._empty_seconds = EMPTY_SECONDS
         self._empties_until: float | None = None  # it claims nothing, unless it is empty before
         self._turn_at: float | None = None  # when the turn of the suspects began, while it lasts
         self._others_until = 0.0
@@ -54,7 +55,8 @@ class Suspects:
         if now < self._empties_until:
             return True
         self._empties_until = None  # from now on it goes on for as long
-        self._ask_at = dict.fromkeys(self._ask_at, now + EMPTY_SECONDS)
+        self._ask_at = dict.fromkeys(self._ask_at, now + self._empty_seconds)
+        self._empty_seconds *= 2
         return False
 
     def queue(self, now: float, *, is_empty: bool) -> str | None:
@@ -70,21 +72,20 @@ class Suspects:
             return False
         return now >= self._ask_at[queue] or (is_empty and queue in self._found)
 
-    def found(self, queue: str, now: float) -> bool:
-        """Note that there is a suspect, and that the worker was not empty; say whether it is the
-        first that is known.
+    def found(self, queue: str, now: float) -> float:
+        """Note that there is a suspect, and that the worker was not empty; return for how many
+        seconds nothing is claimed now, at most.
         """
-        is_first = not self._found
         self._found[queue] = None
-        self._empties_until = now + EMPTY_SECONDS
-        return is_first
+        self._empties_until = now + self._empty_seconds
+        return self._empty_seconds
 
     def found_none(self, queue: str, now: float) -> None:
         """Note that there is no suspect."""
         self._ask_at[queue] = now + ASK_SECONDS
         self._found.pop(queue, None)
         if not self._found:
-            self._turn_at = None
+            self._turn_at, self._empty_seconds = None, EMPTY_SECONDS
 
     def take(self, run: Run, now: float) -> None:
         """Begin with a suspect. Where there was one there may be more."""
@@ -92,7 +93,7 @@ class Suspects:
         self.running = run
         if self._turn_at is None:
             self._turn_at = now
-        self._empties_until = None
+        self._empties_until, self._empty_seconds = None, EMPTY_SECONDS
         self._found.pop(queue, None)  # the other queues first
         self._found[queue] = None
         self._ask_at[queue] = 0.0

@@ -54,8 +54,8 @@ class Worker:
 
     A suspect, which was in hand when a worker died, runs with nothing else beside it until it has
     settled. A busy worker asks for suspects every few seconds, and claims nothing for a few seconds
-    so as to be empty for one; other work has at least half of the time (see ``Suspects``). While
-    jobs that take longer than those seconds overlap, a suspect waits for another worker.
+    so as to be empty for one, the next time for twice as long; other work has at least half of the
+    time (see ``Suspects``).
     """
 
     def __init__(
