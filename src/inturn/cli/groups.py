@@ -147,7 +147,7 @@ def list_(
         "groups",
         page,
         document=group_document,
-        heads=("group…", "state", ">percent", ">steps", ">age", "note…"),
+        heads=("group…", "state", ">percent", ">steps", ">age", "note¶"),
         cells=lambda group: group_cells(group, now),
         empty="No groups.",
     )

@@ -39,7 +39,7 @@ app = typer.Typer(help="List sources, run one now, reconcile it.", no_args_is_he
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The source.")]
 
-_HEADS = ("source…", ">items", ">waiting", ">dead", ">lag", ">success", "state…")
+_HEADS = ("source…", ">items", ">waiting", ">dead", ">lag", ">success", "state¶")
 
 
 @app.command("list", epilog=examples("inturn poll list"))

@@ -25,7 +25,7 @@ app = typer.Typer(help="List schedules, pause them, run one now.", no_args_is_he
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
 
-_HEADS = ("schedule…", "fires…", ">next in", ">last", "job", "state…")
+_HEADS = ("schedule…", "fires…", ">next in", ">last", "job", "state¶")
 
 
 @app.command("list", epilog=examples("inturn schedules list"))
