@@ -221,3 +221,15 @@ async def test_a_store_in_the_midst_of_its_work_has_nothing_to_be_named(
             await sound(store)
     await store.prune()
     await sound(store)
+
+
+async def test_prune_mends_a_stranded_lane(store: Store) -> None:
+    """The slow sweep of the design: it must find nothing, ever, and repair it if it does."""
+    if not is_postgres(store):
+        pytest.skip("with one writer at a time no lane is stranded")
+    made = await enqueue(store, *jobs(2, key="a"), *jobs(2))
+    await raw(store, "update @lane set active = false, rank_at = null")
+    await store.prune()
+    await sound(store)
+    claims = await claim(store)
+    assert sorted(one.id for claimed in claims for one in claimed.jobs) == made

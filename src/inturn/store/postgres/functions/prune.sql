@@ -21,6 +21,7 @@ begin
     end if;
     v_lanes := array(
         select id from inturn.lane where id > p_after order by id limit p_lanes_max);
+    perform inturn.mend(v_lanes, v_now);
     perform inturn.mark_finished(v_lanes, v_now);
     jobs := inturn.prune_jobs(v_lanes, p_jobs_max, v_now);
     lanes := 0;
@@ -31,6 +32,24 @@ begin
         through := v_lanes[p_lanes_max];
     end if;
     return next;
+end $$;
+
+-- Wake lanes that are inactive although a job waits in them. There must be none, ever.
+create or replace function inturn.mend(p_lanes bigint[], p_now timestamptz) returns void
+language plpgsql as $$
+declare
+    v_lanes bigint[];
+begin
+    v_lanes := array(
+        select l.id
+        from inturn.lane l
+        join inturn.tail t on t.lane = l.id
+        where l.id = any(p_lanes) and not l.active and t.last >= l.cursor
+        for update of l skip locked);
+    if cardinality(v_lanes) > 0 then
+        update inturn.lane set active = true where id = any(v_lanes);
+        perform inturn.refresh(v_lanes, p_now);
+    end if;
 end $$;
 
 -- Note how far lanes are finished, so that a later prune knows how long ago that was.
