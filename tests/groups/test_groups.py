@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -10,12 +11,14 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from inturn import App, BadInput, Effect, GroupRefused, Reject, Worker, command
 from inturn.groups import records
 from inturn.groups.files import read_text
 from inturn.groups.model import CONCURRENCY_DEFAULT, GroupState, Node, Step
+from inturn.store.queries import statement
 from tests.groups.conftest import SECONDS_MAX, Jobs, Nodes, states, until
 
 
@@ -36,6 +39,24 @@ async def test_a_group_needs_no_second_connection_while_it_holds_its_lock(
     async with asyncio.timeout(20), jobs.working():
         assert (await group.result()).state is GroupState.UNDONE
     await app.close()
+
+
+async def test_ends_of_steps_are_written_by_their_keys_in_a_young_table(postgres_url: str) -> None:
+    """What PostgreSQL does not know of a table that was just filled must not have it read whole."""
+    app = App(postgres_url)
+    await app.migrate()
+    jobs = Jobs(app, Nodes())
+    async with app.group("wide") as group:
+        for number in range(10_000):
+            jobs.step(group, str(number))
+    rows = [{"group_id": group.id, "number": number, "token": 1} for number in range(25)]
+    ends = statement(records.STEPS_APPLIED, "postgres")
+    given = ends.values(records.STEPS_APPLIED, {"rows": json.dumps(rows)})
+    connection = await asyncpg.connect(postgres_url)
+    found = await connection.fetch(f"explain {ends.text}", *given.values())
+    await connection.close()
+    await app.close()
+    assert "step_pkey" in str(found), found
 
 
 async def test_a_chain_across_nodes_runs_in_order(app: App, jobs: Jobs, nodes: Nodes) -> None:
