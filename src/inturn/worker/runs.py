@@ -111,11 +111,16 @@ class Run:
             outcome = _settled_elsewhere(job, settled, outcome)
         elif outcome is None:  # an attempt raises nothing else
             outcome = Outcome(job, CANCELLED)
-        if not self.is_keyed:
-            self._note(job, outcome)
-            return None
-        with self.runs.slots.lock:  # what is behind it is released after it
-            return self._place_of_next(outcome) if self._note(job, outcome) else None
+        place = None
+        if self.is_keyed:
+            with self.runs.slots.lock:  # what is behind it is released after it
+                is_noted = self._note(job, outcome)
+                place = self._place_of_next(outcome) if is_noted else None
+        else:
+            is_noted = self._note(job, outcome)
+        if is_noted:
+            self.runs.note(self)  # without the lock: to rouse a loop lets other threads run
+        return place
 
     def _note(self, job: LeasedJob, outcome: Outcome) -> bool:
         """Note an outcome; False if nobody asks for it, for the job was lost, or given up."""
@@ -124,7 +129,6 @@ class Run:
         if outcome.verdict is not PLAINLY_DONE and job.position not in self.settled_elsewhere:
             self.runs.volume.add(chars_of(outcome))
         self.outcomes.append(outcome)
-        self.runs.note(self)
         return True
 
     def _place_of_next(self, outcome: Outcome) -> int | None:
