@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.json:
         print(as_json(found, rows))
     else:
-        console = Console(width=110)
+        console = Console(width=150)
         show_conditions(console, found)
         show(console, rows, quick=False)
     return int(any(row.missed for row in rows))
@@ -158,7 +158,7 @@ def _rows(
     except Exception as error:
         return [broken(f"{store} {measure.name}", error)]
     rows = []
-    for name in found["ours"][0]:
+    for name in found["old"][0]:
         ours, old = ([one[name] for one in found[side]] for side in ("ours", "old"))
         mine, theirs = statistics.median(ours), statistics.median(old)
         unit = "/s" if measure.rates else " ms"
@@ -174,11 +174,12 @@ def _rows(
         )
     for name, of, most in measure.within:
         ratios = [one[name] / one[of] for one in found["ours"]]
+        mine, beside = (statistics.median(one[row] for one in found["ours"]) for row in (name, of))
         rows.append(
             Row(
-                name=f"{store} {name}",
-                ours=f"{statistics.median(ratios):.2f}x",
-                reference=of,
+                name=f"{store} {name}: of {of}",
+                ours=f"{mine:,.2f} ms",
+                reference=f"{beside:,.2f} ms",
                 ratio=statistics.median(ratios),
                 bar=Bar(at_most=most),
                 measured={"ratios": ratios},

@@ -12,8 +12,10 @@ import json
 import random
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
+from inturn.model.errors import BadInput
 from inturn.model.job import NewJob
 from inturn.policy.settlement import Settlement
 from inturn.store.address import connect
@@ -85,9 +87,10 @@ async def main(url: str) -> dict[str, float]:
         found[f"{leased:,} leased jobs settled"] = await settled(
             store, f"alone {leased}", leased, is_awaited=False
         )
-        found[f"{leased:,} while one job waits for all"] = await settled(
-            store, f"awaited {leased}", leased, is_awaited=True
-        )
+        with suppress(BadInput):  # a version of before lets a job wait for 1,000
+            found[f"{leased:,} while one job waits for all"] = await settled(
+                store, f"awaited {leased}", leased, is_awaited=True
+            )
     found["10,000 steps in 100 layers"] = await stepped(store)
     await store.close()
     return found
