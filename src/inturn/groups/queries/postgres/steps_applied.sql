@@ -1,5 +1,5 @@
--- Steps whose actions have returned. The limit tells PostgreSQL that they are few: without it a young
--- table is read whole, 3.3 ms in place of 0.1 for 25 of 10,000 steps.
+-- Steps whose actions have returned. The limit tells PostgreSQL that they are few: without it a
+-- young table is read whole, 3.3 ms in place of 0.1 for 25 of 10,000 steps.
 update groups.step s
 set state = 'applied', is_doubtful = false, ended_at = :now
 from (
