@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.json:
         print(as_json(found, rows))
     else:
-        console = Console(width=150)
+        console = Console(width=170)
         show_conditions(console, found)
         show(console, rows, quick=False)
     return int(any(row.missed for row in rows))
