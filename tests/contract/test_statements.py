@@ -7,14 +7,17 @@ import sqlite3
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 import inturn.store.postgres
 import inturn.store.sqlite.queries
+from inturn.store.engine import Engine
 from inturn.store.postgres.sql import query as read
 from inturn.store.postgres.store import PostgresStore
 from inturn.store.sqlite.check import add_functions
 from inturn.store.sqlite.queries import query
 from inturn.store.sqlite.store import SqliteStore
+from inturn.store.store import Store
 
 ON_POSTGRES = sorted(Path(inturn.store.postgres.__file__).with_name("queries").glob("*.sql"))
 ON_SQLITE = sorted(Path(inturn.store.sqlite.queries.__file__).parent.glob("*.sql"))
@@ -53,3 +56,11 @@ async def test_every_statement_runs_against_the_schema_on_sqlite(tmp_path: Path)
     finally:
         connection.close()
     assert len(ON_SQLITE) > 40
+
+
+@pytest.mark.parametrize("engine", [SqliteStore, PostgresStore])
+def test_an_engine_has_every_verb(engine: type[Store]) -> None:
+    """One that it left out would return None."""
+    verbs = [name for name in vars(Engine) if name.startswith("_") and name[1] != "_"]
+    assert len(verbs) > 30
+    assert [name for name in verbs if getattr(engine, name) is getattr(Engine, name)] == []
